@@ -47,7 +47,7 @@ from autosched.space.space import DEFAULT, SearchSpace, template_space
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.tensor import Tensor
-from autosched.tir.prim_func import PrimFunc
+from autosched.tir.module import PrimFunc
 
 T = TypeVar("T")
 

@@ -18,8 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import autosched.tir.block_script  # noqa: F401 - it prints a PrimFunc
-from autosched.tir.module import GlobalVar, IRModule
-from autosched.tir.prim_func import PrimFunc, create_prim_func
+from autosched.tir.module import GlobalVar, IRModule, PrimFunc, create_prim_func
 
 if TYPE_CHECKING:
     from autosched.tir.blocks import Block

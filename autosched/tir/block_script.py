@@ -7,9 +7,8 @@
             T.writes(B[i0])
             B[i0] = A[i0] + T.float32(1)
 
-Written from the schedule's stages and the regions that bounds inference finds for them. A block's body
-is the definition of its tensor, and its axes say which element; storage is not compacted yet, and
-windows that slide are not taken apart.
+It is written from the schedule's stages and their inferred regions. A block's body is the definition of its tensor, and
+its axes say which element; storage is not compacted yet, and sliding windows are not taken apart.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction
 from autosched.te.tensor import IterVar, Tensor
-from autosched.tir.prim_func import PrimFunc, block_names
+from autosched.tir.module import PrimFunc, block_names
 from autosched.tir.script import RANGES, Statements, script
 
 
 @script.register
 def print_blocks(f: PrimFunc) -> str:
-    """The text of one function, from `@T.prim_func` on."""
+    """Return the text of one function, from `@T.prim_func` on."""
     return _Blocks(f).prim_func()
 
 
@@ -56,19 +55,16 @@ class _Blocks(Statements):
             for t in stage.op.outputs:
                 if t not in passed and t not in self.s.scans.storage:
                     scope = "" if stage.scope == "global" else f', scope="{stage.scope}"'
-                    called = self.names.reserve(t, self._stored_as(stage, t))
+                    called = self.names.reserve(t, stage.name if stage.op.num_outputs == 1 else t.name)
                     self.line(f"{called} = T.alloc_buffer({self.layout(t)}{scope})")
         for stage in self.s.stages:
             if stage in self.real and stage.attach.kind == "root":
                 self.nest(stage, 0)
         return self.end()
 
-    def _stored_as(self, stage: Stage, t: Tensor) -> str:
-        return stage.name if stage.op.num_outputs == 1 else t.name
-
     # -- loops ----------------------------------------------------------------------------------
     def nest(self, stage: Stage, at: int) -> None:
-        """The loops of a stage from one on, what is computed at them, and the block inside."""
+        """Write the loops of a stage from one on, the stages computed at them, and the block inside."""
         leaves = [x for x in stage.loops if x not in stage.scatter_loops]
         if stage.scan_loop is not None:  # what is inside the loop over time is the updates' own
             leaves = stage.loops[: stage.loops.index(stage.scan_loop) + 1]
@@ -111,7 +107,7 @@ class _Blocks(Statements):
         return loop.kind == "serial" and not loop.pragmas
 
     def _initial(self, stage: Stage, inside: list[Loop]) -> None:
-        """The loops and the block that set the elements of a reduction to begin with."""
+        """Write the loops and the block that initialise a reduction."""
         own = {} if stage.init is None else stage.init.loops
         spatial = [x for x in inside if not x.is_reduce] + stage.scatter_loops
         real = self.real[stage]
@@ -124,7 +120,7 @@ class _Blocks(Statements):
 
     # -- blocks ---------------------------------------------------------------------------------
     def block_of(self, stage: Stage, part: str = "", here: dict[Expr, Expr] | None = None) -> None:
-        """The block of a stage; `part` is `_init` for the one that sets initial values."""
+        """Write the block of a stage; `part` is `_init` for the one that sets initial values."""
         if stage.scan_loop is not None:
             return  # its updates are blocks of their own
         if isinstance(stage.op, ExternOp):

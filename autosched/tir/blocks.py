@@ -8,15 +8,14 @@
     print(sch.mod.script())
     print(sch.trace.as_python())        # s["B"].split_into("i", 2, 2, 2) ..
 
-A block is a stage, by name; a loop is the schedule's `Loop`. Every call is the te primitive of the
-same meaning on the one `Schedule` underneath, and is recorded in its trace. Names and signatures are
-TVM's. Where the two models differ, the differences are:
+A block is a stage, by name; a loop is the schedule's `Loop`. Every call is the te primitive of the same meaning on the
+one `Schedule` underneath, and is recorded in its trace. Names and signatures are TVM's. The differences:
 
 * `compute_at` keeps the block's own loops; those that have one iteration now are dropped by lowering.
 * `rfactor` starts the loops of the new block anew.
 * Without None, the first of `split`'s factors is an upper bound: no iteration runs for nothing.
-* Sampling draws at random, with `seed`, unless a decision is given; in a template (a Schedule made
-  from the template's `s`), it leaves a knob or a choice for the tuner.
+* Sampling draws at random, with `seed`, unless a decision is given; in a template (a Schedule made from the template's
+  `s`), it leaves a knob or a choice for the tuner.
 """
 
 from __future__ import annotations
@@ -36,9 +35,7 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
 from autosched.tir import sampling
-from autosched.tir.block_refusals import REFUSED
-from autosched.tir.module import IRModule
-from autosched.tir.prim_func import PrimFunc, block_names
+from autosched.tir.module import IRModule, PrimFunc, block_names
 
 _INIT, _UPDATE, _ROOT = "_init", "_update", "root"
 
@@ -53,11 +50,11 @@ class Block:
 class BlockSchedule:
     """A schedule of the functions of a module, in terms of blocks and loops.
 
-    mod:                a PrimFunc, or an IRModule of them, which is left as it is; or, in a template,
-                        the Schedule that the template was given, which is scheduled in place
-    seed:               where sampling begins
+    mod:                a PrimFunc, or an IRModule of them, which stays as it is; in a template, its Schedule, which is
+                        scheduled in place
+    seed:               seed of sampling
     debug_mask:         "all" checks the whole schedule after every call
-    error_render_level: any of TVM's; a message always says what was asked, why not, what is legal
+    error_render_level: one of TVM's, which changes nothing
 
     Raises UsageError for a module of lowered functions: their loops are fixed.
     """
@@ -92,7 +89,7 @@ class BlockSchedule:
                 raise UsageError("the module is empty", asked="tir.Schedule", legal="one function at least")
         self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
 
-    # -- what is scheduled ----------------------------------------------------------------------
+    # -- functions ----------------------------------------------------------------------
     @property
     def schedule(self) -> Schedule:
         """The schedule underneath, of the function that is being worked on."""
@@ -109,7 +106,7 @@ class BlockSchedule:
 
     @property
     def trace(self) -> Trace:
-        """Everything that was done, as te primitives: see `Trace.as_python`."""
+        """All calls, as te primitives: see `Trace.as_python`."""
         return self.schedule.trace
 
     @property
@@ -124,17 +121,17 @@ class BlockSchedule:
         self._working = func_name
 
     def copy(self) -> BlockSchedule:
-        """A schedule of its own, with the same done to it. Handles of loops belong to one of them."""
+        """Return a copy, with loops of its own."""
         new = BlockSchedule(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
         new._working = self._working
         return new
 
     def seed(self, seed: int) -> None:
-        """Begin sampling anew."""
+        """Set the seed of sampling."""
         self._random = random.Random(seed)
 
     def fork_seed(self) -> int:
-        """A seed for another schedule."""
+        """Draw a seed for another schedule."""
         return self._random.getrandbits(31)
 
     def show(self) -> None:
@@ -143,12 +140,12 @@ class BlockSchedule:
         print(self.trace.as_python())
 
     def get(self, handle: Any) -> Any:
-        """What a handle stands for: the Stage of a block; a loop or a factor is what it stands for."""
+        """Return the Stage of a block; a loop or a factor as it is."""
         return self._stage(handle) if isinstance(handle, Block) else handle
 
-    # -- finding one's way ----------------------------------------------------------------------
+    # -- blocks and loops -----------------------------------------------------------------------
     def get_block(self, name: str, func_name: str | None = None) -> Block:
-        """The block of that name. Raises ScheduleError if there is none."""
+        """Return the block of that name. Raises ScheduleError if there is none."""
         if func_name is not None:
             self.work_on(func_name)
         block = Block(re.sub(r"\W", "_", str(name)))
@@ -157,7 +154,7 @@ class BlockSchedule:
         return block
 
     def get_loops(self, block: Block) -> list[Loop]:
-        """The loops around a block, outermost first, those of its hosts included."""
+        """Return the loops around a block, outermost first, with those of its hosts."""
         stage = self._stage(block)
         loops = list(stage.loops)
         if stage.init is not None and block.name.endswith(_INIT):
@@ -167,28 +164,24 @@ class BlockSchedule:
         return loops
 
     def get_child_blocks(self, block_or_loop: Block | Loop) -> list[Block]:
-        """The blocks inside a loop, or inside the root block, in order of computation."""
+        """Return the blocks inside a loop, or inside the root block, in order of computation."""
         if isinstance(block_or_loop, Block) and block_or_loop.name != _ROOT:
             return []
-        inside = (
-            self._stored()
-            if isinstance(block_or_loop, Block)
-            else [x for x in self._stored() if block_or_loop in self.get_loops(self._block(x))]
-        )
-        return [self._block(x) for x in inside]
+        blocks = map(self._block, self._stored())
+        return [b for b in blocks if isinstance(block_or_loop, Block) or block_or_loop in self.get_loops(b)]
 
     def get_producers(self, block: Block) -> list[Block]:
-        """The blocks whose results a block reads."""
+        """Return the blocks whose results a block reads."""
         read = {t.op for t in self._buffers(self._stage(block))}
         return [self._block(x) for x in self._stored() if x.op in read]
 
     def get_consumers(self, block: Block) -> list[Block]:
-        """The blocks that read a block's results."""
+        """Return the blocks that read a block's results."""
         op = self._stage(block).op
         return [self._block(x) for x in self._stored() if any(t.op is op for t in self._buffers(x))]
 
     def get_output_blocks(self, scope_block: Block | str = _ROOT) -> list[Block]:
-        """The blocks that write results of the function."""
+        """Return the blocks that write results of the function."""
         return [self._block(x) for x in self._stored() if x.is_output]
 
     def _stored(self) -> list[Stage]:
@@ -231,7 +224,7 @@ class BlockSchedule:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """A primitive that has no spelling of its own here: it takes a block, or a loop of one first."""
+            """A primitive without a spelling of its own here: its first argument is a block, or a loop of one."""
             if name not in PRIMITIVES:
                 raise AttributeError(f"tir.Schedule has no {name!r}")
 
@@ -280,7 +273,7 @@ class BlockSchedule:
         return computed + [(x, "store_at") for x in s.stages if x.store.loop is loop]
 
     def _follow(self, guests: Sequence[tuple[Stage, str]], loop: Loop) -> None:
-        """Compute and store them at the loop that has taken its place."""
+        """Compute and store them at the loop that replaced it."""
         for stage, kind in guests:
             self.schedule.apply(kind, stage, loop.stage, loop)
         if self._checks:
@@ -299,7 +292,7 @@ class BlockSchedule:
         return loops[-1].stage
 
     def add_unit_loop(self, block_or_loop: Block | Loop) -> Loop:
-        """A loop of one iteration just outside a loop, or around a block that has none."""
+        """Add a loop of one iteration just outside a loop, or around a block that has none."""
         if isinstance(block_or_loop, Block):
             loops = self.get_loops(block_or_loop)
             if not loops:
@@ -334,8 +327,7 @@ class BlockSchedule:
 
     # -- where blocks are computed --------------------------------------------------------------
     def compute_at(self, block: Block, loop: Loop | str, preserve_unit_loops: bool = False, index: int = -1) -> None:
-        """See `Stage.compute_at`. A place that `sample_compute_location` drew is no loop perhaps: it is
-        "root" or "inline"."""
+        """See `Stage.compute_at`. A place of `sample_compute_location` may be "root" or "inline" instead of a loop."""
         if isinstance(loop, str):
             if loop not in sampling.PLACES:
                 self._refuse(
@@ -365,7 +357,7 @@ class BlockSchedule:
         storage_scope: str,
         consumer_blocks: Sequence[Block] | None = None,
     ) -> Block:
-        """Copy what a block reads, for all that read it or the blocks given: `Schedule.cache_read`.
+        """Copy a buffer that a block reads, for all its readers or the given blocks: `Schedule.cache_read`.
 
         The buffer goes by its place in the block's `T.reads`, its name or its tensor.
         """
@@ -385,8 +377,8 @@ class BlockSchedule:
     ) -> Block:
         """Compute a block into a cache, and copy that: `Schedule.cache_write` with `keep_loops`.
 
-        The block keeps its loops; the copy's block is returned. Everything that read the result reads
-        the copy, so `consumer_blocks` may not be given.
+        The block keeps its loops; the copy's block is returned. All readers of the result read the copy, so
+        `consumer_blocks` may not be given.
         """
         if consumer_blocks is not None:
             self._refuse("cache_write(consumer_blocks=...)", "all consumers read the copy", "leave consumer_blocks out")
@@ -438,11 +430,12 @@ class BlockSchedule:
         *,
         assume_injective_transform: bool = False,
     ) -> None:
-        """Keep what a block writes, or reads, elsewhere in memory: see `Stage.transform_layout`.
+        """Change the layout of a buffer that a block writes, or reads: see `Stage.transform_layout`.
 
-        The buffer is `("write", 0)`, `("read", 1)`, a name or a tensor; `index_map` a function of the
-        indices or a `tir.IndexMap`. The block that computes the buffer gets the loops of the new indices.
-        What pads the buffer is never read as if it belonged to it, so `pad_value` may not be given.
+        buffer:    `("write", 0)`, `("read", 1)`, a name or a tensor
+        index_map: a function of the indices, or a `tir.IndexMap`; the block that computes the buffer gets the loops of
+                   the new indices
+        pad_value: may not be given: padding is never read as part of the buffer
         """
         if pad_value is not None:
             self._refuse("transform_layout(pad_value=...)", "padding repeats the last element", "leave pad_value out")
@@ -460,8 +453,7 @@ class BlockSchedule:
         self._do(self.schedule.stage(tensor), "transform_layout", mapping)
 
     def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
-        """An intrinsic, or the name of one, in place of a loop and those inside, or of all loops of a
-        block: see `Stage.tensorize`."""
+        """Replace a loop and those inside, or all loops of a block, by an intrinsic: see `Stage.tensorize`."""
         loop = block_or_loop
         if isinstance(block_or_loop, Block):
             loops = self._stage(block_or_loop).loops
@@ -472,8 +464,8 @@ class BlockSchedule:
         self._do(loop.stage, "tensorize", loop, tensor_intrin)
 
     def annotate(self, block_or_loop: Block | Loop, ann_key: str, ann_val: Any = None) -> None:
-        """A pragma of a loop, `pragma_` and its name: see `Stage.pragma`. Or `double_buffer_scope` of a block:
-        see `Stage.double_buffer`."""
+        """Give a loop a pragma, by `pragma_` and its name (see `Stage.pragma`), or a block `double_buffer_scope` (see
+        `Stage.double_buffer`)."""
         if isinstance(block_or_loop, Block) and ann_key == "double_buffer_scope":
             stage = self._stage(block_or_loop)
             self._buffer(stage, stage.op.outputs, ann_val or 0, "annotate")
@@ -500,30 +492,82 @@ class BlockSchedule:
         return Block(self._block(stage).name + _INIT)
 
     # -- sampling -------------------------------------------------------------------------------
+    @property
+    def _rng(self) -> random.Random | None:
+        """None in a template, whose decisions are the tuner's."""
+        return None if self._template is not None else self._random
+
     def sample_perfect_tile(
         self, loop: Loop, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
     ) -> list[Any]:
-        """`n` factors whose product is the loop's extent: see `sampling.perfect_tile`."""
-        rng = None if self._template is not None else self._random
-        return sampling.perfect_tile(self.schedule, loop, n, max_innermost_factor, decision, rng)
+        """Return `n` factors whose product is the loop's extent: see `sampling.perfect_tile`."""
+        return sampling.perfect_tile(self.schedule, loop, n, max_innermost_factor, decision, self._rng)
 
     def sample_categorical(
         self, candidates: Sequence[Any], probs: Sequence[float] | None = None, decision: int | None = None
     ) -> Any:
-        """One of the candidates: see `sampling.categorical`. `decision` is its position."""
-        rng = None if self._template is not None else self._random
-        return sampling.categorical(self.schedule, candidates, probs, decision, rng)
+        """Return one of the candidates: see `sampling.categorical`. `decision` is its position."""
+        return sampling.categorical(self.schedule, candidates, probs, decision, self._rng)
 
     def sample_compute_location(self, block: Block, decision: int | None = None) -> Loop | str:
-        """A place for `compute_at`: a loop around all that read the block, "root", or "inline" if it can be.
+        """Return a place for `compute_at`: a loop around all readers of the block, "root", or "inline" if it can be.
 
         `decision` is the loop's position in `get_loops` of what reads it, or -1 for "root", -2 for "inline".
         """
         stage = self._stage(block)
-        rng = None if self._template is not None else self._random
         around = [self.get_loops(reader) for reader in self.get_consumers(block)]
         loops = [x for x in around[0] if all(x in other for other in around)] if around else []
-        return sampling.compute_location(self.schedule, stage, loops, decision, rng)
+        return sampling.compute_location(self.schedule, stage, loops, decision, self._rng)
+
+
+# -- calls of TVM's that this model of schedules has no place for ---------------------------------------
+
+_EDITS = "a block computes what te.compute says; schedules move and store it, and do not edit it"
+
+#: name -> why not, and what to write instead
+_REFUSED: dict[str, tuple[str, str]] = {
+    "blockize": (
+        "a block is a stage, and the loops around it are not blocks of their own",
+        "tensorize(loop, intrinsic): it takes the loops from there on inwards as one",
+    ),
+    "merge": (
+        "loops belong to one stage each, and those of two stages are not made one",
+        "compute_at or reverse_compute_at: one block inside the other's loops",
+    ),
+    "unannotate": (
+        "a trace only adds, and what was asked of a loop stays asked",
+        "annotate(loop, key, value) with another value; or a schedule made anew",
+    ),
+    "loop_partition": (
+        "lowering cuts loops into borders and interior by itself",
+        "annotate(loop, 'pragma_loop_partition_hint', 0) where it should not",
+    ),
+    "sample_partitioned_tile": ("only tilings without conditions are drawn", "sample_perfect_tile(loop, n)"),
+    "reorder_block_iter_var": (
+        "the axes of a block have no order of execution: its loops do",
+        "reorder(loops); or transform_layout for the order in memory",
+    ),
+    "transform_block_layout": (_EDITS, "transform_layout(block, ('write', 0), index_map), whose loops follow"),
+    "set_axis_separator": (
+        "memory has one dimension here",
+        "transform_layout with te.AXIS_SEPARATOR between the indices, which is accepted and changes nothing",
+    ),
+    "reindex": (_EDITS, "cache_read or cache_write, and transform_layout of the copy"),
+    "reindex_cache_read": (_EDITS, "cache_read, and transform_layout(copy, ('write', 0), index_map)"),
+    "reindex_cache_write": (_EDITS, "cache_write, and transform_layout(block, ('write', 0), index_map)"),
+    "cache_inplace": ("a tensor is computed once and not overwritten", "cache_read or cache_write"),
+    "cache_index": (
+        "common parts of indices are found by the compiler, without being stored",
+        "a te.compute of the indices, where a table is what is wanted",
+    ),
+    "read_at": ("a copy is a block of its own", "cache_read(block, ..), and compute_at(copy, loop)"),
+    "write_at": ("a copy is a block of its own", "cache_write(block, ..), and reverse_compute_at(copy, loop)"),
+    "decompose_padding": (_EDITS, "a padded stage as a te.compute, and compute_inline or compute_at for it"),
+    "can_decompose_padding": (_EDITS, "a padded stage as a te.compute, and compute_inline or compute_at for it"),
+    "pad_einsum": (_EDITS, "split(.., tail='round_up') of the te schedule, sch.schedule, which pads storage"),
+    "unsafe_set_dtype": (_EDITS, ".astype(..) in the te.compute"),
+    "unsafe_hide_buffer_access": ("what is read and written is known from the te.compute", "nothing: leave it out"),
+}
 
 
 def _refusing(name: str, why: str, legal: str) -> Any:
@@ -534,5 +578,5 @@ def _refusing(name: str, why: str, legal: str) -> Any:
     return refuse
 
 
-for _name, _texts in REFUSED.items():
+for _name, _texts in _REFUSED.items():
     setattr(BlockSchedule, _name, _refusing(_name, *_texts))

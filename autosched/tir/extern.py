@@ -18,19 +18,18 @@ from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.reference import reference
 from autosched.te.tensor import Tensor
-from autosched.tir.module import module_of
-from autosched.tir.prim_func import PrimFunc
+from autosched.tir.module import PrimFunc, module_of
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc | Function, **kwargs: Any) -> Any:
-    """What a function computes from these tensors: its output, or a list of them.
+    """Call a function on these tensors. Return its output, or a list of them.
 
-    primfunc: a PrimFunc, which keeps its schedule as it is now; or a function of `tvm.lower` with
-              `simple_mode=True`. Its sizes are those of the tensors that stand for its inputs
+    primfunc: a PrimFunc, with its schedule as it is now; or a function of `tvm.lower` with `simple_mode=True`. Its
+              sizes are those of the tensors
     kwargs:   `name`, `tag` and `attrs` of the operation, as for `te.extern`
 
-    The loops stay as they are, at the root, like those of `te.extern`. `te.reference` evaluates a
-    PrimFunc. Raises UsageError for tensors that are not like the inputs, in number, type or shape.
+    The loops stay as they are, at the root, like those of `te.extern`. `te.reference` evaluates a PrimFunc. Raises
+    UsageError for tensors that differ from the inputs in number, type or shape.
 
     >>> from autosched import te, tir
     >>> A, X = te.placeholder((8,), name="A"), te.placeholder((8,), name="X")
@@ -50,7 +49,10 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc | Functi
         f = module_of(Lowered(lower_structure(f.schedule, f.args, target, name)))[name]
     inputs = [b for i, b in enumerate(f.params) if i not in f.outputs]
     mapping = _sizes(inputs, list(input_tensors), asked)
-    owner = {b: _with_sizes(b, mapping) for b in (*f.params, *_allocated(f))}
+    owner = {}
+    for b in (*f.params, *(s.buffer for s in walk(f.body) if isinstance(s, Allocate))):
+        shape, strides = (tuple(substitute(d, mapping) for d in dims) for dims in (b.shape, b.strides))
+        owner[b] = replace(b, shape=shape, strides=strides)
     body = retarget(replace_exprs(f.body, mapping), owner)
     made = [owner[f.params[i]] for i in f.outputs]
     evaluate = _reference(primfunc) if isinstance(primfunc, PrimFunc) else None
@@ -58,12 +60,8 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc | Functi
     return op.outputs[0] if len(op.outputs) == 1 else list(op.outputs)
 
 
-def _allocated(f: Function) -> list[Buffer]:
-    return [s.buffer for s in walk(f.body) if isinstance(s, Allocate)]
-
-
 def _sizes(inputs: Sequence[Buffer], tensors: Sequence[Tensor], asked: str) -> dict[Expr, Expr]:
-    """What each size of the function is, by the shapes of the tensors."""
+    """The value of each size of the function, by the shapes of the tensors."""
     legal = f"inputs of the function: {', '.join(map(repr, inputs)) or 'none'}"
     if len(inputs) != len(tensors):
         raise UsageError(f"{len(tensors)} tensors for {len(inputs)} inputs", asked=asked, legal=legal)
@@ -79,11 +77,6 @@ def _sizes(inputs: Sequence[Buffer], tensors: Sequence[Tensor], asked: str) -> d
         if wanted != tuple(t.shape):
             raise UsageError(f"{t.name} has the shape {t.shape}, {b.name} {wanted}", asked=asked, legal=legal)
     return mapping
-
-
-def _with_sizes(b: Buffer, mapping: dict[Expr, Expr]) -> Buffer:
-    shape, strides = (tuple(substitute(d, mapping) for d in dims) for dims in (b.shape, b.strides))
-    return replace(b, shape=shape, strides=strides)
 
 
 def _reference(f: PrimFunc) -> Any:

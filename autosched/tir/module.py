@@ -1,25 +1,30 @@
-"""`IRModule`: functions by name, as TVM hands them from one step to the next.
+"""Functions and modules of them: `PrimFunc` and `IRModule`, as TVM hands them from one step to the next.
 
+    func = create_prim_func([A, B])       # te arguments, and the schedule that computes them
+    print(IRModule({"main": func}))       # loops and blocks, see `block_script`
     module = autosched.lower(s, [A, B]).mod
-    print(module)              # TVMScript-like text, see `script`
-    module["main"].body        # the statements of a lowered function
+    print(module)                         # TVMScript-like text, see `script`
+    module["main"].body                   # the statements of a lowered function
 
-A function is a lowered `ir.stmt.Function`, or a `PrimFunc`, whose loops are not written out yet.
+A function of a module is a PrimFunc, whose loops are not written out yet, or a lowered `ir.stmt.Function`.
+`tir.Schedule` schedules a PrimFunc, `lower` and `build` take both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.attached import attach
+from autosched.ir.stmt import Function
 from autosched.lower.pipeline import Lowered
-from autosched.tir.script import module_script
-
-if TYPE_CHECKING:
-    from autosched.tir.prim_func import PrimFunc
+from autosched.schedule.schedule import Schedule, create_schedule, replay
+from autosched.schedule.stage import Stage
+from autosched.te.tensor import Graph, PlaceholderOp, Tensor
+from autosched.tir.script import module_script, script
 
 
 class GlobalVar(str):
@@ -30,6 +35,103 @@ class GlobalVar(str):
     @property
     def name_hint(self) -> str:
         return str(self)
+
+
+class Printed:
+    """The attributes and the text of functions, of blocks and lowered."""
+
+    attrs: dict[str, Any]
+
+    def with_attr(self, key: str | dict[str, Any], value: Any = None) -> Self:
+        """Return the function with one more attribute, or with those of a dictionary."""
+        return replace(self, attrs={**self.attrs, **(key if isinstance(key, dict) else {key: value})})  # type: ignore[type-var]
+
+    def without_attr(self, key: str) -> Self:
+        """Return the function without an attribute."""
+        return replace(self, attrs={k: v for k, v in self.attrs.items() if k != key})  # type: ignore[type-var]
+
+    def script(self, **options: Any) -> str:
+        """Return the function as TVMScript-like text; TVM's options of printing change nothing."""
+        return script(self)
+
+    def show(self, *style: Any, **options: Any) -> None:
+        """Print the script."""
+        print(self.script())
+
+
+attach(Function, **{name: vars(Printed)[name] for name in ("with_attr", "without_attr", "script", "show")})
+
+
+@dataclass(frozen=True, eq=False)
+class PrimFunc(Printed):
+    """A function that computes some of its arguments from the others, by its schedule."""
+
+    args: tuple[Tensor, ...]
+    schedule: Schedule
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        """The arguments in calling order: inputs and outputs."""
+        return self.args
+
+    @property
+    def name(self) -> str:
+        return str(self.attrs.get("global_symbol", "main"))
+
+    def snapshot(self) -> PrimFunc:
+        """Return a copy, which later changes of the schedule do not reach."""
+        return replace(self, schedule=replay(self.schedule.trace, self.schedule.outputs))
+
+    def scheduled(self, asked: str, name: str | None = None) -> PrimFunc:
+        """Return the function itself: `lower` asks for the one to lower."""
+        return self
+
+    def __str__(self) -> str:
+        return self.script()
+
+
+def create_prim_func(ops: Sequence[Tensor]) -> PrimFunc:
+    """Make a function of these arguments: all inputs, and tensors that are computed from them.
+
+    An intermediate among the arguments is stored there. Raises UsageError for an input that is not among them.
+    """
+    args = tuple(ops) if isinstance(ops, (list, tuple)) else (ops,)
+    asked = f"create_prim_func([{', '.join(getattr(t, 'name', repr(t)) for t in args)}])"
+    for t in args:
+        if not isinstance(t, Tensor):
+            raise UsageTypeError(f"{t!r} is not a tensor", asked=asked, legal="placeholders and computed tensors")
+    computed = [t for t in args if not isinstance(t.op, PlaceholderOp)]
+    if not computed:
+        raise UsageError("nothing to compute", asked=asked, legal="one computed tensor at least")
+    read = {t for x in computed for op in Graph.of([x]).ops for t in op.input_tensors}
+    outputs = [t for t in computed if not any(x in read for x in t.op.outputs)]
+    graph = Graph.of(outputs)
+    needed = [op.output_tensor for op in graph.ops if isinstance(op, PlaceholderOp)]
+    missing = [t.name for t in needed if t not in args and t not in graph.states]
+    if missing:
+        legal = f"inputs needed: {', '.join(t.name for t in needed if t not in graph.states)}"
+        raise UsageError(f"{missing[0]} is an input and not among the arguments", asked=asked, legal=legal)
+    return PrimFunc(args, create_schedule(outputs), {"global_symbol": "main", "tir.noalias": True})
+
+
+def block_names(s: Schedule) -> dict[Stage, str]:
+    """Return the name of each computed stage's block, which is a Python identifier.
+
+    A block keeps the name of the tensor that it computes first. After `cache_write(C, "local")` the stage `C.local`
+    computes C, and the stage C copies it; so the block `C` is the former, and the block `C_local` the copy.
+    """
+    stages = {x.name: x for x in s.stages}
+    names = {x: re.sub(r"\W", "_", x.name) for x in s.stages if not x.is_placeholder}
+    for i in s.trace:
+        cache = stages.get(f"{i.stage}.{i.args[0]}") if i.kind == "cache_write" else None
+        if cache is not None:
+            stage = stages[i.stage]
+            names[stage], names[cache] = names[cache], names[stage]
+    return names
+
+
+# -- modules ------------------------------------------------------------------------------------------
 
 
 class IRModule(Mapping[str, Any]):
@@ -46,7 +148,7 @@ class IRModule(Mapping[str, Any]):
             self[name] = function
 
     def __getitem__(self, name: str) -> Any:
-        """The function of that name. Raises UsageError if there is none."""
+        """Return the function of that name. Raises UsageError if there is none."""
         found = self.functions.get(GlobalVar(name))
         if found is None:
             legal = f"functions: {', '.join(self.functions) or 'none'}"
@@ -71,7 +173,7 @@ class IRModule(Mapping[str, Any]):
         return name in self.functions
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The function of that name, or `default`."""
+        """Return the function of that name, or `default`."""
         return self.functions.get(GlobalVar(name), default)
 
     def __eq__(self, other: object) -> bool:
@@ -80,36 +182,40 @@ class IRModule(Mapping[str, Any]):
     __hash__ = object.__hash__
 
     def update_func(self, name: str, function: Any) -> None:
-        """Add a function, or put it in the place of the one of that name."""
+        """Add a function, or replace the one of that name."""
         self[name] = function
 
     def get_global_vars(self) -> list[GlobalVar]:
-        """The names of the functions."""
+        """Return the names of the functions."""
         return list(self.functions)
 
     def get_global_var(self, name: str) -> GlobalVar:
-        """The name as a GlobalVar. Raises UsageError if there is no such function."""
+        """Return the name as a GlobalVar. Raises UsageError if there is no such function."""
         self[name]
         return GlobalVar(name)
 
     @staticmethod
     def from_expr(function: Any) -> IRModule:
-        """A module of one function, by its name."""
+        """Return a module of one function, by its name."""
         name = function.attrs.get("global_symbol", function.name)
         return IRModule({str(name): function})
 
     def scheduled(self, asked: str, name: str | None = None) -> PrimFunc:
-        """The function of that name, or the only one. Raises UsageError for one whose loops are written out."""
-        from autosched.tir.prim_func import as_prim_func
-
-        return as_prim_func(self, asked, name)
+        """Return the function of that name, or the only one. Raises UsageError if its loops are written out."""
+        if name not in self and len(self) != 1:
+            legal = f"a module of one function, or one of the names {', '.join(self) or '(none)'}"
+            raise UsageError(f"the module has {len(self)} functions", asked=asked, legal=legal)
+        found = self[name] if name is not None and name in self else next(iter(self.values()))
+        if not isinstance(found, PrimFunc):
+            raise UsageError(f"{type(found).__name__} is no PrimFunc", asked=asked, legal="create_prim_func([A, B])")
+        return found
 
     def script(self, **options: Any) -> str:
-        """The functions as TVMScript-like text. TVM's options of printing change nothing."""
-        return module_script(self)
+        """Return the functions as TVMScript-like text; TVM's options of printing change nothing."""
+        return module_script(self.functions, self.attrs)
 
     def astext(self, show_meta_data: bool = False) -> str:
-        """The script, as older programs ask for it."""
+        """Return the script, as older programs ask for it."""
         return self.script()
 
     def show(self, *style: Any, **options: Any) -> None:
@@ -123,7 +229,7 @@ class IRModule(Mapping[str, Any]):
 
 
 def module_of(lowered: Lowered) -> IRModule:
-    """A lowered function in a module, with the attributes that TVM gives it."""
+    """Return a lowered function in a module, with the attributes that TVM gives it."""
     attrs = {"from_legacy_te_schedule": True, "tir.noalias": True, **lowered.function.attrs}
     return IRModule({lowered.function.name: replace(lowered.function, attrs=attrs)})
 

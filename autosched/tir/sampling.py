@@ -1,21 +1,23 @@
-"""Random decisions of `tir.Schedule`: numbers that are drawn at once, or knobs and choices of a template."""
+"""Random decisions of `tir.Schedule`: drawn at once, or left as knobs and choices of a template."""
 
 from __future__ import annotations
 
 import random
 import re
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from autosched.errors import ScheduleError, with_line
 from autosched.ir.expr import Expr, compare, const, floordiv, floormod
 from autosched.ir.simplify import simplify
+from autosched.schedule.candidates import divisors
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.te.tensor import ComputeOp
 
-#: Places to compute a stage at that are no loops, and the decisions for them.
+#: place to compute a stage at that is no loop -> the decision for it
 PLACES = {"root": -1, "inline": -2}
 
 
@@ -27,11 +29,11 @@ def perfect_tile(
     decision: Sequence[int] | None = None,
     rng: random.Random | None = None,
 ) -> list[Any]:
-    """`n` factors, outermost first, whose product is the extent of a loop.
+    """Return `n` factors, outermost first, whose product is the extent of a loop.
 
-    With a `decision` they are those numbers; with `rng`, divisors drawn at random; else all but the
-    outermost are knobs, `B_i_1` and so on, with the constraint that they divide. The innermost is at
-    most `max_innermost_factor`. Raises ScheduleError unless the extent is a number.
+    They are the numbers of a `decision`; or with `rng`, random divisors; else all but the outermost are knobs, `B_i_1`
+    and so on, with the constraint that they divide. The innermost is at most `max_innermost_factor`. Raises
+    ScheduleError unless the extent is a number.
     """
     asked = f"sample_perfect_tile({loop.name}, n={n})"
     if loop not in loop.stage.loops:
@@ -48,38 +50,23 @@ def perfect_tile(
         raise ScheduleError("a loop is tiled in two at least", asked=with_line(asked), legal="n=2 or more")
     total = int(extent.value)
     if decision is not None:
-        product = 1
-        for d in decision:
-            product *= d
-        if len(decision) != n or product != total:
+        if len(decision) != n or prod(decision) != total:
             legal = f"{n} numbers whose product is {total}"
             raise ScheduleError(f"{list(decision)} is no tiling of {total}", asked=with_line(asked), legal=legal)
         return [int(d) for d in decision]
-    divisors = [d for d in range(1, total + 1) if total % d == 0]
-    inner_most = [d for d in divisors if d <= max_innermost_factor]
+    factors = divisors(total)
+    inner_most = [d for d in factors if d <= max_innermost_factor]
     if rng is not None:
-        return _drawn(total, n, inner_most, rng)
+        drawn = [rng.choice(inner_most)]
+        for _ in range(n - 2):
+            drawn.insert(0, rng.choice(divisors(total // prod(drawn))))
+        return [total // prod(drawn), *drawn]
     name = re.sub(r"\W", "_", f"{loop.stage.name}_{loop.name}")
-    knobs = [s.define_knob(_fresh(s, f"{name}_{k}"), inner_most if k == n - 1 else divisors) for k in range(1, n)]
-    inner: Expr = const(1)
-    for knob in knobs:
-        inner = inner * knob
+    knobs = [s.define_knob(_fresh(s, f"{name}_{k}"), inner_most if k == n - 1 else factors) for k in range(1, n)]
+    inner: Expr = prod(knobs, start=const(1))
     if n > 2:
         s.constrain(compare("eq", floormod(extent, inner), const(0)), f"tiles of {loop.full_name} divide {total}")
     return [simplify(floordiv(extent, inner)), *knobs]
-
-
-def _drawn(total: int, n: int, inner_most: Sequence[int], rng: random.Random) -> list[int]:
-    factors = [rng.choice(inner_most)]
-    for _ in range(n - 2):
-        rest = total
-        for f in factors:
-            rest //= f
-        factors.insert(0, rng.choice([d for d in range(1, rest + 1) if rest % d == 0]))
-    rest = total
-    for f in factors:
-        rest //= f
-    return [rest, *factors]
 
 
 def categorical(
@@ -89,7 +76,7 @@ def categorical(
     decision: int | None = None,
     rng: random.Random | None = None,
 ) -> Any:
-    """One of the candidates: at position `decision`, drawn with `rng`, or by a `choose` of the template."""
+    """Return one of the candidates: at position `decision`, drawn with `rng`, or by a `choose` of the template."""
     asked = f"sample_categorical({list(candidates)})"
     if not candidates:
         raise ScheduleError("nothing to choose from", asked=with_line(asked), legal="one candidate at least")
@@ -112,7 +99,7 @@ def categorical(
 def compute_location(
     s: Schedule, stage: Stage, loops: Sequence[Loop], decision: int | None = None, rng: random.Random | None = None
 ) -> Loop | str:
-    """One of the loops, "root", or "inline" where the stage may be inlined: at random, or by a `choose`."""
+    """Return one of the loops, "root", or "inline" where the stage may be inlined: at random, or by a `choose`."""
     inlined = isinstance(stage.op, ComputeOp) and not (stage.reduce_axis or stage.is_output or s.scans.step_of(stage))
     inlined = inlined and all(isinstance(x.op, ComputeOp) for x in s.consumers(stage))
     outside = next((k for k, x in enumerate(loops) if x.kind == "vectorize"), len(loops))

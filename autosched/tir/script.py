@@ -9,8 +9,7 @@
             for i, j in T.grid(n, 8):
                 B[j] = A_1[i, j] + T.float32(1)
 
-It is for people, and for programs that look for a phrase in it; nothing reads it back. Names of one
-scope differ: a second `i` inside the first is `i_1`, and dots become underscores.
+Nothing reads it back. Names of one scope differ: a second `i` inside the first is `i_1`, and dots become underscores.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from __future__ import annotations
 import itertools
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, is_const
@@ -47,10 +46,6 @@ from autosched.ir.stmt import (
 )
 from autosched.ir.visit import post_order
 
-if TYPE_CHECKING:
-    from autosched.tir.module import IRModule
-
-
 HEADER = "# from tvm.script import ir as I\n# from tvm.script import tir as T\n\n"
 #: loop kind -> what makes its range
 RANGES = {"serial": "range", "parallel": "T.parallel", "vectorize": "T.vectorized", "unroll": "T.unroll"}
@@ -72,13 +67,13 @@ _INFIX = {
 
 
 def identifier(name: str) -> str:
-    """The nearest Python identifier: `i.outer` is `i_outer`."""
+    """Return the nearest Python identifier: `i_outer` for `i.outer`."""
     text = re.sub(r"\W", "_", name)
     return f"{text}_" if keyword.iskeyword(text) or text in ("T", "I") else text if text.isidentifier() else f"v{text}"
 
 
 class Names:
-    """What variables and buffers are called where they are in scope."""
+    """The names of variables and buffers in scope."""
 
     def __init__(self) -> None:
         self._names: dict[Any, str] = {}
@@ -96,7 +91,7 @@ class Names:
         return self._names[thing]
 
     def alias(self, thing: Any, of: Any) -> None:
-        """Call a thing as another is called."""
+        """Give a thing the name of another."""
         self._names[thing] = self._names[of]
 
     @contextmanager
@@ -124,7 +119,7 @@ class ScriptExpr(Formatter):
         self._names = names
 
     def access(self, thing: Any, indices: tuple[Expr, ...]) -> str:
-        """`A[i, j]`; an element of a tensor without dimensions is `A[()]`."""
+        """Return `A[i, j]`, or `A[()]` for a tensor without dimensions."""
         return f"{self._names(thing)}[{', '.join(map(self._index, indices)) or '()'}]"
 
     def _index(self, e: Expr) -> str:
@@ -169,7 +164,7 @@ class ScriptExpr(Formatter):
         return f"{_CALLS.get(e.op, f'T.{e.op}')}({self._list(e.args)})", 12
 
     def _call(self, e: Expr) -> str:
-        """TVM's functions for calls; the type of the result comes first, but for Python functions."""
+        """TVM's functions for calls; the type of the result comes first, except for Python functions."""
         kind, pure = e.value.kind, "pure_" if e.value.pure else ""
         name = {"extern": f"call_{pure}extern", "packed": "call_packed", "llvm": f"call_llvm_{pure}intrin"}
         of = [] if kind == "packed" and e.dtype == "int32" else [f'"{e.dtype}"']
@@ -194,19 +189,15 @@ def _shape(shape: tuple[Expr, ...], text: ScriptExpr) -> str:
 
 
 def buffer_text(b: Any, text: ScriptExpr) -> str:
-    """`(n, 8), "uint8", strides=(9, 1), scope="local"`: what says how a buffer lies in memory."""
+    """Return the layout of a buffer: `(n, 8), "uint8", strides=(9, 1)`."""
     parts = [_shape(b.shape, text), *([] if b.dtype == "float32" else [f'"{b.dtype}"'])]
     if getattr(b, "strides", ()):
         parts.append(f"strides={_shape(b.strides, text)}")
     return ", ".join(parts)
 
 
-def _scope(b: Buffer) -> str:
-    return "" if b.scope == "global" else f', scope="{b.scope}"'
-
-
 def attrs_text(attrs: dict[str, Any]) -> str:
-    """The attributes that are plain data, as a dictionary."""
+    """Return the attributes that are plain data, as a dictionary."""
 
     def value(v: Any) -> str:
         return f"T.bool({v})" if isinstance(v, bool) else f'"{v}"' if isinstance(v, str) else str(v)
@@ -216,7 +207,7 @@ def attrs_text(attrs: dict[str, Any]) -> str:
 
 
 class Writer:
-    """Lines, each as far in as the blocks around it say."""
+    """Lines of text, indented by blocks."""
 
     def __init__(self, names: Names | None = None) -> None:
         self.names = names or Names()
@@ -248,7 +239,7 @@ class Writer:
         return buffer_text(b, ScriptExpr(self.names))
 
     def parameters(self, name: str, params: tuple[Any, ...], sizes: tuple[Expr, ...], attrs: dict[str, Any]) -> None:
-        """`@T.prim_func`, the head of the function, and one `match_buffer` for each symbolic shape."""
+        """Write `@T.prim_func`, the head of the function, and one `match_buffer` for each symbolic shape."""
         handles = {b: any(d.op != "const" for d in (*b.shape, *getattr(b, "strides", ()))) for b in params}
         keys = {b: (b, "handle") if symbolic else b for b, symbolic in handles.items()}
         heads = []
@@ -277,7 +268,7 @@ class Writer:
 
 
 class Statements(Writer):
-    """The statements of a lowered function."""
+    """The text of the statements of a lowered function."""
 
     def function(self, f: Function) -> str:
         self.parameters(f.name, f.params, f.sizes, f.attrs)
@@ -296,7 +287,7 @@ class Statements(Writer):
         return self.end()
 
     def emit(self, s: Stmt, last: bool) -> None:
-        """A statement; the last one of its block may open a scope without going further in."""
+        """Write a statement; the last one of its block may open a scope without indenting."""
         match s:
             case For():
                 self._loop(s, last)
@@ -370,7 +361,8 @@ class Statements(Writer):
                 scope.enter_context(self.block(f"with {made} as {data}"))
             layout = self.layout(b)
             called = scope.enter_context(self.names.inside(b))
-            self.line(f"{called} = T.Buffer({layout}, data={data}{_scope(b)})")
+            place = "" if b.scope == "global" else f', scope="{b.scope}"'
+            self.line(f"{called} = T.Buffer({layout}, data={data}{place})")
             self.emit(s.body, True)
 
     def _launch(self, s: Launch, last: bool) -> None:
@@ -389,7 +381,7 @@ class Statements(Writer):
 
 
 def _grid(s: For) -> list[For]:
-    """The serial loops from 0 that stand directly inside one another: one line says them all."""
+    """The serial loops from 0 that stand directly inside one another, for one line."""
     nest = [s]
     while _in_grid(nest[-1]) and isinstance(nest[-1].body, For) and _in_grid(nest[-1].body):
         nest.append(nest[-1].body)
@@ -405,7 +397,7 @@ def _in_grid(s: For) -> bool:
 
 
 def _is_flat(body: Stmt, b: Buffer) -> bool:
-    """Whether a buffer is accessed by one index, as after `flatten`."""
+    """Return whether a buffer is accessed by one index, as after `flatten`."""
     for s in walk(body):
         if isinstance(s, (Store, Prefetch)) and s.buffer is b:
             return len(s.indices) == 1
@@ -418,7 +410,7 @@ def _is_flat(body: Stmt, b: Buffer) -> bool:
 
 @singledispatch
 def script(function: Any) -> str:
-    """One function as text, from `@T.prim_func` on."""
+    """Return one function as text, from `@T.prim_func` on."""
     raise UsageError(f"{type(function).__name__} cannot be printed", asked="script", legal="a Function or a PrimFunc")
 
 
@@ -427,12 +419,12 @@ def _(function: Function) -> str:
     return Statements().function(function)
 
 
-def module_script(module: IRModule) -> str:
-    """The header, and the functions as methods of a class."""
+def module_script(functions: Mapping[Any, Any], attrs: dict[str, Any]) -> str:
+    """Return the text of a module: a header, and the functions as methods of a class."""
     parts = []
-    if module.attrs:
-        parts.append(f"I.module_attrs({attrs_text(module.attrs)})\n")
-    for name, function in module.functions.items():
+    if attrs:
+        parts.append(f"I.module_attrs({attrs_text(attrs)})\n")
+    for name, function in functions.items():
         text = script(function)
         parts.append(re.sub(r"(?m)^def \w+\(", f"def {name}(", text, count=1))
     body = "\n".join(parts) or "pass\n"

@@ -2,111 +2,64 @@
 
     C = topi.sum(topi.nn.relu(A + B), axis=1)
 
-Importing it lets `+`, `*`, `<` and the other operators take whole tensors, whose shapes go together
-as NumPy's. Every operator returns `te` tensors and nothing else: a schedule is made of them as of any
-others, and `topi.generic`, `topi.x86` and `topi.cuda` have schedules to begin with.
+Importing it lets `+`, `*`, `<` and the other operators take whole tensors, whose shapes go together as NumPy's. Every
+operator returns `te` tensors, to be scheduled like any others; `topi.generic`, `topi.x86` and `topi.cuda` have
+schedules to begin with.
 """
 
 from __future__ import annotations
 
 from autosched.topi import cuda, generic, nn, x86
-from autosched.topi.calls import check_calls
-from autosched.topi.elementwise import (
-    BINARY,
-    UNARY,
-    broadcast_to,
-    cast,
-    clip,
-    elemwise_sum,
-    full,
-    full_like,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
-)
-from autosched.topi.linalg import cumprod, cumsum, einsum, matmul, tensordot
-from autosched.topi.reduction import all, any, argmax, argmin, collapse_sum, max, mean, min, prod, sum
-from autosched.topi.transform import (
-    arange,
-    concatenate,
-    expand_dims,
-    flip,
-    gather,
-    gather_nd,
-    layout_transform,
-    meshgrid,
-    one_hot,
-    repeat,
-    reshape,
-    sequence_mask,
-    split,
-    squeeze,
-    stack,
-    strided_slice,
-    take,
-    tile,
-    transpose,
-    trilu,
-    where,
-)
+from autosched.topi.arguments import check_calls
+from autosched.topi.elementwise import BINARY, UNARY
+from autosched.topi.elementwise import broadcast_to as broadcast_to
+from autosched.topi.elementwise import cast as cast
+from autosched.topi.elementwise import clip as clip
+from autosched.topi.elementwise import elemwise_sum as elemwise_sum
+from autosched.topi.elementwise import full as full
+from autosched.topi.elementwise import full_like as full_like
+from autosched.topi.elementwise import ones as ones
+from autosched.topi.elementwise import ones_like as ones_like
+from autosched.topi.elementwise import zeros as zeros
+from autosched.topi.elementwise import zeros_like as zeros_like
+from autosched.topi.linalg import cumprod as cumprod
+from autosched.topi.linalg import cumsum as cumsum
+from autosched.topi.linalg import einsum as einsum
+from autosched.topi.linalg import matmul as matmul
+from autosched.topi.linalg import tensordot as tensordot
+from autosched.topi.reduction import all as all
+from autosched.topi.reduction import any as any
+from autosched.topi.reduction import argmax as argmax
+from autosched.topi.reduction import argmin as argmin
+from autosched.topi.reduction import collapse_sum as collapse_sum
+from autosched.topi.reduction import max as max
+from autosched.topi.reduction import mean as mean
+from autosched.topi.reduction import min as min
+from autosched.topi.reduction import prod as prod
+from autosched.topi.reduction import sum as sum
+from autosched.topi.transform import arange as arange
+from autosched.topi.transform import concatenate as concatenate
+from autosched.topi.transform import expand_dims as expand_dims
+from autosched.topi.transform import flip as flip
+from autosched.topi.transform import gather as gather
+from autosched.topi.transform import gather_nd as gather_nd
+from autosched.topi.transform import layout_transform as layout_transform
+from autosched.topi.transform import meshgrid as meshgrid
+from autosched.topi.transform import one_hot as one_hot
+from autosched.topi.transform import repeat as repeat
+from autosched.topi.transform import reshape as reshape
+from autosched.topi.transform import sequence_mask as sequence_mask
+from autosched.topi.transform import split as split
+from autosched.topi.transform import squeeze as squeeze
+from autosched.topi.transform import stack as stack
+from autosched.topi.transform import strided_slice as strided_slice
+from autosched.topi.transform import take as take
+from autosched.topi.transform import tile as tile
+from autosched.topi.transform import transpose as transpose
+from autosched.topi.transform import trilu as trilu
+from autosched.topi.transform import where as where
 
 globals().update(UNARY)
 globals().update(BINARY)
 
-__all__ = [
-    "all",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "broadcast_to",
-    "cast",
-    "clip",
-    "collapse_sum",
-    "concatenate",
-    "cuda",
-    "cumprod",
-    "cumsum",
-    "einsum",
-    "elemwise_sum",
-    "expand_dims",
-    "flip",
-    "full",
-    "full_like",
-    "gather",
-    "gather_nd",
-    "generic",
-    "layout_transform",
-    "matmul",
-    "max",
-    "mean",
-    "meshgrid",
-    "min",
-    "nn",
-    "one_hot",
-    "ones",
-    "ones_like",
-    "prod",
-    "repeat",
-    "reshape",
-    "sequence_mask",
-    "split",
-    "squeeze",
-    "stack",
-    "strided_slice",
-    "sum",
-    "take",
-    "tensordot",
-    "tile",
-    "transpose",
-    "trilu",
-    "where",
-    "x86",
-    "zeros",
-    "zeros_like",
-    *BINARY,
-    *UNARY,
-]
-
-check_calls(globals(), __all__)
+check_calls(globals())

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from autosched.schedule.schedule import Schedule
 from autosched.te.tensor import Tensor
 from autosched.topi import generic
-from autosched.topi.calls import checked
+from autosched.topi.arguments import checked
 
 
 @checked
 def schedule(outs: Tensor | Sequence[Tensor]) -> Schedule:
-    """A work-item for each element of what is not element-wise."""
+    """Schedule with a work-item for each element that is not element-wise."""
     return generic.schedule(outs, "opencl")
 
 

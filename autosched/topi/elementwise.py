@@ -1,4 +1,4 @@
-"""Element by element: functions of one tensor, and of two whose shapes go together as NumPy's do."""
+"""Elementwise functions of one tensor, and of two whose shapes go together as NumPy's do."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from autosched.ir import expr as ir
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, is_const
 from autosched.te.tensor import Tensor, on_tensor_arithmetic
-from autosched.topi.shapes import Dim, broadcast_shapes, same
+from autosched.topi.arguments import Dim, broadcast_shapes, same
 
 #: tags of operations, as TVM's schedules know them
 ELEMWISE, BROADCAST = "elemwise", "broadcast"
 
 
 def elementwise(x: Tensor, f: Callable[[Expr], object], name: str) -> Tensor:
-    """`f` of every element."""
+    """Return `f` of every element."""
     if not isinstance(x, Tensor):
         raise UsageTypeError(f"{x!r} is not a tensor", asked=f"topi.{name}", legal="a te tensor")
     return te.compute(x.shape, lambda *i: f(x(*i)), name=f"T_{name}", tag=ELEMWISE)
@@ -58,24 +58,24 @@ identity, sign = UNARY["identity"], UNARY["sign"]
 
 
 def cast(x: Tensor, dtype: object) -> Tensor:
-    """`x` as another element type."""
+    """Convert `x` to another element type."""
     return elementwise(x, lambda e: e.astype(dtype), "cast")
 
 
 def clip(x: Tensor, a_min: object, a_max: object) -> Tensor:
-    """`x`, kept between two numbers."""
+    """Limit `x` to the range between two numbers."""
     return elementwise(x, lambda e: te.max(te.min(e, te.const(a_max, e.dtype)), te.const(a_min, e.dtype)), "clip")
 
 
 def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
-    """The sum of tensors of one shape."""
+    """Add tensors of one shape."""
     if not xs:
         raise UsageError("there is nothing to add", asked="topi.elemwise_sum([])", legal="one tensor at least")
     return te.compute(xs[0].shape, lambda *i: sum((x(*i) for x in xs[1:]), xs[0](*i)), name="T_sum", tag=ELEMWISE)
 
 
 def full(shape: Sequence[Dim], dtype: object, fill_value: object) -> Tensor:
-    """A tensor of one value."""
+    """Return a tensor of one value."""
     value = as_expr(fill_value, to_dtype(dtype))
     return te.compute(tuple(shape), lambda *i: ir.cast(dtype, value), name="T_full", tag=ELEMWISE)
 
@@ -104,7 +104,7 @@ def ones_like(x: Tensor) -> Tensor:
 
 
 def stretched(x: object, i: Sequence[Expr], shape: Sequence[Dim]) -> object:
-    """The element of `x` at an index of the shape that it is stretched to; `x` itself if it is a number."""
+    """Return the element of `x` at an index of the shape that it is stretched to; a number stays as it is."""
     if not isinstance(x, Tensor):
         return x
     last = i[len(i) - x.ndim :]
@@ -192,7 +192,7 @@ on_tensor_arithmetic(_on_tensors)
 
 
 def broadcast_to(x: Tensor, shape: Sequence[Dim]) -> Tensor:
-    """`x`, its ones stretched to `shape`."""
+    """Stretch dimensions of 1 so that `x` gets `shape`."""
     wide = broadcast_shapes(x.shape, shape, "topi.broadcast_to")
     if len(wide) != len(shape) or not all(same(a, b) for a, b in zip(wide, shape)):
         raise UsageError(

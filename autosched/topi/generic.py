@@ -1,7 +1,6 @@
 """Schedules to begin with, for any operator: element-wise stages inlined, the rest as by default.
 
-TVM has one for each operator; they are the same function here, which looks at the operations. To
-find a fast schedule, tune.
+TVM has one for each operator; here all are one function, which looks at the operations. Tune to find a fast one.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from autosched.schedule.stage import Stage
 from autosched.space.default import default_schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
-from autosched.topi.calls import checked
+from autosched.topi.arguments import checked
 
 #: TVM's names
 SCHEDULES = tuple(
@@ -31,28 +30,22 @@ LANES = 16
 
 @checked
 def schedule(outs: Tensor | Sequence[Tensor], target: str | Target = "llvm") -> Schedule:
-    """A schedule that computes `outs` without storing what is only element-wise.
+    """Schedule the computation of `outs` without storing element-wise stages.
 
-    On CPUs, outer loops run in parallel and rows in vectors; on GPU-style targets, each element is a
-    work-item's.
+    On CPUs, outer loops run in parallel and rows in vectors; on GPU-style targets, each element is a work-item's.
     """
     to = Target.parse(target)
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
     s = default_schedule(outputs, to)
     for stage in s.stages:
-        if _is_injective(stage):
+        is_injective = getattr(stage.op, "tag", "").split(",")[0] in ("elemwise", "broadcast", "injective")
+        if is_injective and not stage.is_output and not stage.reduce_axis:
             stage.compute_inline()
     if not to.is_gpu_style:
         for stage in s.stages:
             if stage.attach.kind == "root" and not stage.is_placeholder and not s.scans.part(stage):
                 _parallel_rows(stage)
     return s
-
-
-def _is_injective(stage: Stage) -> bool:
-    tag = getattr(stage.op, "tag", "")
-    known = ("elemwise", "broadcast", "injective")
-    return not stage.is_output and not stage.reduce_axis and tag.split(",")[0] in known
 
 
 def _parallel_rows(stage: Stage) -> None:
@@ -72,7 +65,7 @@ def _parallel_rows(stage: Stage) -> None:
 
 @checked
 def default(outs: Tensor | Sequence[Tensor], auto_inline: bool = True) -> Schedule:
-    """TVM's `default_schedule`."""
+    """Do as `schedule`: TVM's `default_schedule`."""
     return schedule(outs)
 
 

@@ -11,32 +11,41 @@ from autosched.errors import UsageError
 from autosched.ir.dtype import DType, promote
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
-from autosched.topi.shapes import accumulator, axis_of, narrowed, product, same
+from autosched.topi.arguments import accumulator, axis_of, narrowed, product, same
 from autosched.topi.transform import reshape, transpose
 
-MATMUL, EINSUM = "matmul", "einsum"
+MATMUL = "matmul"
 
 
 def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
-    """The product of two matrices, each transposed first if so asked."""
+    """Multiply two matrices, each transposed first if so asked."""
+    of = _type_of(a, b)
+    return narrowed(matrix_product(a, b, transp_a, transp_b, accumulator(of), "topi.matmul", "T_matmul", MATMUL), of)
+
+
+def matrix_product(
+    a: Tensor, b: Tensor, transp_a: bool, transp_b: bool, sums: DType, asked: str, name: str, tag: str
+) -> Tensor:
+    """Multiply two matrices in the type `sums`."""
     if a.ndim != 2 or b.ndim != 2:
-        raise UsageError(f"{a!r} and {b!r} are not both matrices", asked="topi.matmul", legal="topi.nn.batch_matmul")
+        legal = "two matrices; topi.nn.batch_matmul for batches of them"
+        raise UsageError(f"{a!r} and {b!r} are not matrices", asked=asked, legal=legal)
     rows, inner = (a.shape[1], a.shape[0]) if transp_a else a.shape
     other, columns = (b.shape[1], b.shape[0]) if transp_b else b.shape
     if not same(inner, other):
-        raise UsageError(f"{inner!r} columns meet {other!r} rows", asked="topi.matmul", legal="as many of them")
+        raise UsageError(f"{inner!r} columns meet {other!r} rows", asked=asked, legal="as many of them")
     k = te.reduce_axis((0, inner), "k")
 
     def body(i: Expr, j: Expr) -> object:
         left = a(k, i) if transp_a else a(i, k)
         right = b(j, k) if transp_b else b(k, j)
-        return te.sum(_product(left, right), axis=k)
+        return te.sum(left.astype(sums) * right.astype(sums), axis=k)
 
-    return narrowed(te.compute((rows, columns), body, name="T_matmul", tag=MATMUL), _type_of(a, b))
+    return te.compute((rows, columns), body, name=name, tag=tag)
 
 
 def tensordot(a: Tensor, b: Tensor, axes: object = 2) -> Tensor:
-    """The sum over pairs of axes: so many of the last of `a` and the first of `b`, or two lists of them."""
+    """Sum products over pairs of axes: so many of the last of `a` and the first of `b`, or two lists of them."""
     asked = f"topi.tensordot(axes={axes!r:.40})"
     if isinstance(axes, int) and 0 <= axes <= min(a.ndim, b.ndim):
         pairs = [(a.ndim - axes + k, k) for k in range(axes)]
@@ -65,7 +74,7 @@ def tensordot(a: Tensor, b: Tensor, axes: object = 2) -> Tensor:
 
 
 def einsum(subscripts: str, *operand: Tensor) -> Tensor:
-    """Einstein summation as `numpy.einsum` writes it, without ellipses: `einsum("ij,jk->ik", a, b)`.
+    """Sum products as `numpy.einsum` writes it, without ellipses: `einsum("ij,jk->ik", a, b)`.
 
     Letters of the operands that the output does not have are summed over.
     """
@@ -91,7 +100,7 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
         factors = [t(*(at[x] for x in part)) for part, t in zip(inputs, operand, strict=True)]
         return te.sum(_product(*factors), axis=list(over.values())) if over else _product(*factors)
 
-    made = te.compute(tuple(extent[x] for x in out), body, name="T_einsum", tag=EINSUM)
+    made = te.compute(tuple(extent[x] for x in out), body, name="T_einsum", tag="einsum")
     return narrowed(made, _type_of(*operand))
 
 

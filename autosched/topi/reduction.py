@@ -9,9 +9,9 @@ from autosched import te
 from autosched.ir import expr as ir
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import IterVar, Tensor
-from autosched.topi.shapes import Dim, accumulator, axes_of, narrowed, product, same
+from autosched.topi.arguments import Dim, accumulator, axes_of, narrowed, product, ravel, same
 
-COMM_REDUCE, COMM_REDUCE_IDX = "comm_reduce", "comm_reduce_idx"
+COMM_REDUCE = "comm_reduce"
 
 
 class _Axes:
@@ -35,11 +35,19 @@ class _Axes:
         return self.x(*(over[k] if k in over else next(places) for k in range(self.x.ndim)))
 
     def position(self) -> Expr:
-        """Where an element stands among those that are reduced, in row-major order."""
-        at: Expr = te.const(0)
-        for k, a in zip(self.chosen, self.over, strict=True):
-            at = at * self.x.shape[k] + a.var
-        return at
+        """Return the place of an element among those that are reduced, in row-major order."""
+        return ravel([a.var for a in self.over], [self.x.shape[k] for k in self.chosen])
+
+
+_OVER_AXES = """`{name}` over `axis`: one, several, or all of them for None.
+
+    With `keepdims`, what was reduced stays as a dimension of 1.{more}
+
+    >>> from autosched import te, topi
+    >>> A = te.placeholder((4, 8), name="A")
+    >>> topi.{name}(A, axis=1).shape
+    (4,)
+    """
 
 
 def _reduction(
@@ -47,30 +55,15 @@ def _reduction(
 ) -> Callable[..., Tensor]:
     def operator(data: Tensor, axis: object = None, keepdims: bool = False) -> Tensor:
         axes = _Axes(data, axis, keepdims, name)
-        if not axes.over:
-            return te.compute(data.shape, lambda *i: of(data(*i)), name=f"{data.name}_red", tag=COMM_REDUCE)
-        return te.compute(
-            axes.shape,
-            lambda *i: reducer(of(axes.element(i)), axis=axes.over),
-            name=f"{data.name}_red",
-            tag=COMM_REDUCE,
-        )
+
+        def body(*i: Expr) -> Expr:
+            return reducer(of(axes.element(i)), axis=axes.over) if axes.over else of(data(*i))
+
+        return te.compute(axes.shape if axes.over else data.shape, body, name=f"{data.name}_red", tag=COMM_REDUCE)
 
     operator.__name__ = name
-    operator.__doc__ = f"""`{name}` over `axis`: one, several, or all of them for None.
-
-    With `keepdims`, what was reduced stays as a dimension of 1.
-
-    >>> from autosched import te, topi
-    >>> A = te.placeholder((4, 8), name="A")
-    >>> topi.{name}(A, axis=1).shape
-    (4,)
-    """
+    operator.__doc__ = _OVER_AXES.format(name=name, more="")
     return operator
-
-
-def _truth(e: Expr) -> Expr:
-    return e if e.dtype.is_bool else e != 0
 
 
 def _accumulated(name: str, reducer: Callable[..., Expr]) -> Callable[..., Tensor]:
@@ -79,17 +72,9 @@ def _accumulated(name: str, reducer: Callable[..., Expr]) -> Callable[..., Tenso
         sums = accumulator(result)
         return narrowed(_reduction(name, reducer, lambda e: ir.cast(sums, e))(data, axis, keepdims), result)
 
+    more = " `dtype` is the result's type, by default\n    that of `data`; float16 is accumulated in float32."
     operator.__name__ = name
-    operator.__doc__ = f"""`{name}` over `axis`: one, several, or all of them for None.
-
-    With `keepdims`, what was reduced stays as a dimension of 1. `dtype` is the result's type, by default
-    that of `data`; float16 is accumulated in float32.
-
-    >>> from autosched import te, topi
-    >>> A = te.placeholder((4, 8), name="A")
-    >>> topi.{name}(A, axis=1).shape
-    (4,)
-    """
+    operator.__doc__ = _OVER_AXES.format(name=name, more=more)
     return operator
 
 
@@ -100,14 +85,14 @@ min = _reduction("min", te.min)
 
 
 def _of_truths(name: str, combine: Callable[..., Expr]) -> Callable[..., Tensor]:
-    numbers = _reduction(name, combine, lambda e: _truth(e).astype("int8"))
+    numbers = _reduction(name, combine, lambda e: (e if e.dtype.is_bool else e != 0).astype("int8"))
 
     def operator(data: Tensor, axis: object = None, keepdims: bool = False) -> Tensor:
         found = numbers(data, axis, keepdims)
         return te.compute(found.shape, lambda *i: found(*i) != 0, name=f"{data.name}_{name}", tag="elemwise")
 
     operator.__name__ = name
-    operator.__doc__ = f"Whether {name} of the elements along `axis` are true, or not zero; a bool tensor."
+    operator.__doc__ = f"Return whether {name} of the elements along `axis` are true, or not zero; a bool tensor."
     return operator
 
 
@@ -116,7 +101,7 @@ any = _of_truths("any", te.max)
 
 
 def mean(data: Tensor, axis: object = None, keepdims: bool = False, dtype: object = None) -> Tensor:
-    """The mean over `axis`, of type `dtype` (by default that of `data`); float16 is summed in float32."""
+    """Average over `axis`. The result is of `dtype` (by default that of `data`); float16 is summed in float32."""
     result = data.dtype if dtype is None else dtype
     axes = _Axes(data, axis, keepdims, "mean")
     sums = accumulator(result)
@@ -140,13 +125,13 @@ def _index_of(name: str, reducer: Callable[..., Any]) -> Callable[..., Tensor]:
             at = axes.position()
             return reducer((last - at if select_last_index else at, axes.element(i)), axis=axes.over)  # the least wins
 
-        found, _ = te.compute(axes.shape, body, name=f"{data.name}_red_temp", tag=COMM_REDUCE_IDX)
+        found, _ = te.compute(axes.shape, body, name=f"{data.name}_red_temp", tag="comm_reduce_idx")
         if not select_last_index:
             return found
         return te.compute(found.shape, lambda *i: last - found(*i), name=f"{data.name}_red", tag="elemwise")
 
     operator.__name__ = name
-    operator.__doc__ = f"""Where the {name[3:]} along `axis` is, as int32; the first such place, or the last one.
+    operator.__doc__ = f"""Find the place of the {name[3:]} along `axis`, as int32; the first one, or the last.
 
     For several axes, or None, places count in row-major order.
     """
@@ -158,7 +143,7 @@ argmin = _index_of("argmin", te.argmin)
 
 
 def collapse_sum(data: Tensor, target_shape: Sequence[Dim]) -> Tensor:
-    """Sum over what `broadcast_to` would have stretched: its gradient."""
+    """Sum over the axes that `broadcast_to` stretches: compute its gradient."""
     lead = data.ndim - len(target_shape)
     ones = [
         lead + k

@@ -1,8 +1,9 @@
-"""Shapes changed, elements moved: no arithmetic on values."""
+"""Operators that change shapes and move elements, without arithmetic on values."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,19 +13,28 @@ from autosched.ir import expr as ir
 from autosched.ir.expr import Expr, as_expr, ceildiv, is_const
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
+from autosched.topi.arguments import (
+    Dim,
+    Dims,
+    axes_of,
+    axis_of,
+    broadcast_shapes,
+    number,
+    product,
+    ravel,
+    same,
+    unravel,
+)
 from autosched.topi.elementwise import stretched
-from autosched.topi.shapes import Dim, Dims, axes_of, axis_of, broadcast_shapes, number, product, same
-
-INJECTIVE = "injective"
 
 
 def _injective(shape: Sequence[Dim], body: Callable[..., object], name: str) -> Tensor:
-    made: Tensor = te.compute(tuple(shape), body, name=f"T_{name}", tag=INJECTIVE)
+    made: Tensor = te.compute(tuple(shape), body, name=f"T_{name}", tag="injective")
     return made
 
 
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
-    """New dimensions of 1 in front of `axis`; a negative one counts from the end of the result."""
+    """Insert dimensions of 1 in front of `axis`; a negative one counts from the end of the result."""
     if num_newaxis not in range(65):
         raise UsageError(f"{num_newaxis} new dimensions", asked="topi.expand_dims(num_newaxis=..)", legal="0 to 64")
     at = axis + a.ndim + 1 if axis < 0 else axis
@@ -35,7 +45,7 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
 
 
 def squeeze(a: Tensor, axis: object = None) -> Tensor:
-    """Dimensions of 1 left out: those of `axis`, or all."""
+    """Leave out dimensions of 1: those of `axis`, or all."""
     asked = f"topi.squeeze(axis={axis!r})"
     gone = [k for k, d in enumerate(a.shape) if is_const(d, 1)] if axis is None else axes_of(a, axis, asked)
     wrong = [k for k in gone if not is_const(a.shape[k], 1)]
@@ -50,7 +60,7 @@ def squeeze(a: Tensor, axis: object = None) -> Tensor:
 
 
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """Axes in another order; reversed without `axes`."""
+    """Reorder the axes; without `axes`, reverse them."""
     asked = f"topi.transpose(axes={axes!r})"
     order = [axis_of(a, k, asked) for k in (reversed(range(a.ndim)) if axes is None else axes)]
     if sorted(order) != list(range(a.ndim)):
@@ -60,30 +70,15 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
 
 def flip(a: Tensor, axis: int = 0) -> Tensor:
-    """From last to first along an axis."""
+    """Reverse an axis."""
     at = axis_of(a, axis, "topi.flip")
     return _injective(
         a.shape, lambda *i: a(*(a.shape[k] - 1 - x if k == at else x for k, x in enumerate(i))), "reverse"
     )
 
 
-def _ravel(i: Sequence[Expr], shape: Sequence[Dim]) -> Expr:
-    at: Expr = te.const(0)
-    for x, d in zip(i, shape, strict=True):
-        at = at * d + x
-    return at
-
-
-def _unravel(at: Expr, shape: Sequence[Dim]) -> list[Expr]:
-    found: list[Expr] = []
-    for k, d in enumerate(reversed(shape)):
-        found.insert(0, at if k == len(shape) - 1 else te.floormod(at, d))
-        at = te.floordiv(at, d)
-    return found
-
-
 def reshape(a: Tensor, newshape: Sequence[Dim]) -> Tensor:
-    """The elements, in row-major order, in another shape; one dimension may be -1."""
+    """Put the elements, in row-major order, into another shape; one dimension may be -1."""
     asked = f"topi.reshape of {list(a.shape)} to {list(newshape)}"
     open_ = [k for k, d in enumerate(newshape) if isinstance(d, int) and d == -1]
     if len(open_) > 1:
@@ -95,11 +90,11 @@ def reshape(a: Tensor, newshape: Sequence[Dim]) -> Tensor:
     if not same(product(a.shape), product(shape)):
         why = f"{product(a.shape)!r} elements are not {product(shape)!r}"
         raise UsageError(why, asked=asked, legal="a shape of as many elements")
-    return _injective(shape, lambda *i: a(*_unravel(_ravel(i, shape), a.shape)) if a.ndim else a(), "reshape")
+    return _injective(shape, lambda *i: a(*unravel(ravel(i, shape), a.shape)) if a.ndim else a(), "reshape")
 
 
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors one after the other along an axis."""
+    """Join tensors along an axis."""
     if not a_tuple:
         raise UsageError("there is nothing to join", asked="topi.concatenate([])", legal="one tensor at least")
     first, at = a_tuple[0], axis_of(a_tuple[0], axis, "topi.concatenate")
@@ -124,12 +119,12 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape, along a new axis."""
+    """Join tensors of one shape along a new axis."""
     return concatenate([expand_dims(t, axis) for t in tensors], axis)
 
 
 def split(ary: Tensor, indices_or_sections: Dims, axis: int = 0) -> list[Tensor]:
-    """Pieces along an axis: so many equal ones, or cut at the given places."""
+    """Cut a tensor along an axis: into so many equal pieces, or at the given places."""
     at = axis_of(ary, axis, "topi.split")
     extent = ary.shape[at]
     if isinstance(indices_or_sections, (int, Expr)):
@@ -152,7 +147,7 @@ def split(ary: Tensor, indices_or_sections: Dims, axis: int = 0) -> list[Tensor]
 def strided_slice(
     a: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None, axes: object = None
 ) -> Tensor:
-    """`a[begin:end:stride]` along each of `axes` (all of the first ones without), as NumPy slices."""
+    """Slice `a[begin:end:stride]` along each of `axes` (without, the first ones), as NumPy does."""
     asked = f"topi.strided_slice({list(begin)}, {list(end)}, {strides})"
     chosen = list(range(len(begin))) if axes is None else axes_of(a, axes, asked)
     steps = list(strides) if strides is not None else [1] * len(chosen)
@@ -182,16 +177,16 @@ def _wrapped(index: Expr, extent: Expr, mode: str, asked: str) -> Expr:
 
 
 def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Tensor:
-    """Elements, or with `axis` slices, at the places that `indices` gives.
+    """Take the elements, or with `axis` the slices, at the places in `indices`.
 
-    Places outside go to the nearest (`clip`), around (`wrap`), or must not occur (`fast`).
+    mode: places outside are moved to the nearest one (`clip`) or around (`wrap`), or must not occur (`fast`)
     """
     if batch_dims:
         raise UsageError("batch dimensions are not supported", asked="topi.take", legal="batch_dims=0; see topi.gather")
     if axis is None:
         total = product(a.shape)
         return _injective(
-            indices.shape, lambda *i: a(*_unravel(_wrapped(indices(*i), total, mode, "topi.take"), a.shape)), "take"
+            indices.shape, lambda *i: a(*unravel(_wrapped(indices(*i), total, mode, "topi.take"), a.shape)), "take"
         )
     at = axis_of(a, axis, "topi.take")
 
@@ -204,7 +199,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """`out[i, j, k] = data[i, indices[i, j, k], k]`, for axis 1; places must lie inside."""
+    """Compute `out[i, j, k] = data[i, indices[i, j, k], k]`, for axis 1; places must lie inside."""
     at = axis_of(data, axis, "topi.gather")
     if indices.ndim != data.ndim:
         raise UsageError(
@@ -218,7 +213,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
 
 
 def gather_nd(a: Tensor, indices: Tensor) -> Tensor:
-    """`out[y..., x...] = a[indices[0, y...], ..., indices[M-1, y...], x...]`."""
+    """Compute `out[y..., x...] = a[indices[0, y...], ..., indices[M-1, y...], x...]`."""
     count = number(indices.shape[0], "topi.gather_nd")
     if count > a.ndim:
         raise UsageError(
@@ -233,7 +228,7 @@ def gather_nd(a: Tensor, indices: Tensor) -> Tensor:
 
 
 def where(condition: Tensor, x: Any, y: Any) -> Tensor:
-    """`x` where the condition holds, else `y`; shapes go together as NumPy's."""
+    """Choose `x` where the condition holds, else `y`; shapes go together as NumPy's."""
     shape: Sequence[Expr] = condition.shape
     for t in (x, y):
         if isinstance(t, Tensor):
@@ -249,7 +244,7 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
 def one_hot(
     indices: Tensor, on_value: object, off_value: object, depth: int, axis: int = -1, dtype: object = "float32"
 ) -> Tensor:
-    """`on_value` where the place along the new axis is the index, `off_value` elsewhere."""
+    """Put `on_value` where the place along the new axis is the index, `off_value` elsewhere."""
     at = number(indices.ndim if axis == -1 else axis, "topi.one_hot(axis=..)")
     shape: list[Dim] = [*indices.shape[:at], depth, *indices.shape[at:]]
 
@@ -261,7 +256,7 @@ def one_hot(
 
 
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = "float32") -> Tensor:
-    """Numbers from `start` up to `stop`, by `step`, as `numpy.arange` has them."""
+    """Count from `start` up to `stop`, by `step`, as `numpy.arange` does."""
     begin, end = (0, start) if stop is None else (start, stop)
     if step == 0 or not all(map(math.isfinite, (begin, end, step))):
         asked = f"topi.arange({start!r}, {stop!r}, {step!r})"
@@ -271,7 +266,7 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
 
 
 def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
-    """Vectors as grids of coordinates."""
+    """Turn vectors into grids of coordinates."""
     if indexing not in ("ij", "xy"):
         raise UsageError(f"no indexing {indexing!r}", asked="topi.meshgrid", legal="ij, xy")
     shape = [t.shape[0] for t in a_tuple]
@@ -285,7 +280,7 @@ def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
 
 
 def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
-    """Every element `repeats` times along an axis."""
+    """Repeat every element along an axis."""
     at = axis_of(a, axis, "topi.repeat")
     shape = [simplify(d * repeats) if k == at else d for k, d in enumerate(a.shape)]
     return _injective(
@@ -294,7 +289,7 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
 
 
 def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
-    """The whole tensor `reps` times along each axis, as `numpy.tile`."""
+    """Repeat the whole tensor `reps` times along each axis, as `numpy.tile` does."""
     rank = max(a.ndim, len(reps))
     shape = [te.const(1)] * (rank - a.ndim) + list(a.shape)
     times = [1] * (rank - len(reps)) + list(reps)
@@ -307,7 +302,7 @@ def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
 
 
 def trilu(data: Tensor, k: int = 0, upper: bool = True) -> Tensor:
-    """The upper, or lower, triangle of the last two dimensions; zeros elsewhere. `k` shifts the diagonal."""
+    """Keep the upper, or lower, triangle of the last two dimensions; zeros elsewhere. `k` shifts the diagonal."""
     if data.ndim < 2:
         raise UsageError(f"{data.name} has {data.ndim} dimensions", asked="topi.trilu", legal="two at least")
 
@@ -320,7 +315,7 @@ def trilu(data: Tensor, k: int = 0, upper: bool = True) -> Tensor:
 
 
 def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: object = 0, axis: int = 0) -> Tensor:
-    """`mask_value` where the step (axis 0 or 1) is not before the valid length of its batch (the other)."""
+    """Put `mask_value` where the step (axis 0 or 1) is not before the valid length of its batch (the other)."""
     if axis not in (0, 1) or data.ndim < 2:
         raise UsageError(f"axis {axis} of {data!r}", asked="topi.sequence_mask", legal="axis 0 or 1 of two at least")
 
@@ -336,22 +331,13 @@ def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: object = 0, ax
 
 def _parse_layout(layout: str) -> list[tuple[str, int]]:
     """`NCHW16c` as N, C, H, W and 16 of c."""
-    parts: list[tuple[str, int]] = []
-    digits = ""
-    for letter in layout:
-        if letter.isdigit():
-            digits += letter
-            continue
-        parts.append((letter, int(digits) if digits else 0))
-        digits = ""
-    return parts
+    return [(letter, int(block or 0)) for block, letter in re.findall(r"(\d*)(\D)", layout)]
 
 
 def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
-    """Axes by name: `layout_transform(x, "NCHW", "NCHW16c")` splits the channels into blocks of 16.
+    """Reorder axes by name: `layout_transform(x, "NCHW", "NCHW16c")` splits the channels into blocks of 16.
 
-    A lower-case letter is the inner part of the axis of that name. Axes are filled up with zeros
-    where blocks do not divide them.
+    A lower-case letter is the inner part of the axis of that name. Blocks that are not full get zeros.
     """
     asked = f"topi.layout_transform({src_layout!r}, {dst_layout!r})"
     source, target = _parse_layout(src_layout), _parse_layout(dst_layout)

@@ -3,27 +3,34 @@
     from autosched import tvm
     from autosched.tvm import te, tir, topi
 
-instead of `import tvm` and `from tvm import te, tir, topi`. Names and signatures are those of TVM 0.8 to
-0.19; `tvm.placeholder`, `tvm.compute` and their like are those of TVM 0.5. Everything here is another
-name for something in the other packages; a name that is not here says what to use in its place.
+instead of `import tvm` and `from tvm import te, tir, topi`. Names and signatures are those of TVM 0.8 to 0.19;
+`tvm.placeholder`, `tvm.compute` and their like are those of TVM 0.5. Everything here is another name for something
+in the other packages, in the module where TVM has it; a name that is not here says what to use in its place.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
 from autosched.errors import AutoschedError
-from autosched.ir.expr import select
-from autosched.runtime.device import cpu, cuda, device, opencl
-from autosched.runtime.registry import get_global_func, register_func
-from autosched.tir.module import IRModule
+from autosched.ir import builder
+from autosched.ir.expr import select as select
+from autosched.runtime.device import cpu as cpu
+from autosched.runtime.device import cuda as cuda
+from autosched.runtime.device import device as device
+from autosched.runtime.device import opencl as opencl
+from autosched.runtime.registry import get_global_func as get_global_func
+from autosched.runtime.registry import register_func as register_func
+from autosched.tir.module import IRModule as IRModule
 from autosched.tvm import (
     _ffi,
     arith,
     contrib,
     driver,
     error,
+    instrument,
     ir,
     nd,
     runtime,
@@ -35,9 +42,10 @@ from autosched.tvm import (
     transform,
 )
 from autosched.tvm._missing import MODULES, missing
-from autosched.tvm.driver import build, lower
-from autosched.tvm.ir import instrument
-from autosched.tvm.runtime import DataType, convert
+from autosched.tvm.driver import build as build
+from autosched.tvm.driver import lower as lower
+from autosched.tvm.runtime import DataType as DataType
+from autosched.tvm.runtime import convert as convert
 
 TVMError = AutoschedError
 cl = opencl
@@ -45,41 +53,18 @@ gpu = cuda
 context = device
 __version__ = "0.19.0"
 
-__all__ = [
-    "DataType",
-    "IRModule",
-    "TVMError",
-    "_ffi",
-    "arith",
-    "build",
-    "cl",
-    "context",
-    "contrib",
-    "convert",
-    "cpu",
-    "cuda",
-    "device",
-    "driver",
-    "error",
-    "get_global_func",
-    "gpu",
-    "instrument",
-    "ir",
-    "lower",
-    "nd",
-    "opencl",
-    "register_func",
-    "runtime",
-    "script",
-    "select",
-    "target",
-    "te",
-    "testing",
-    "tir",
-    "transform",
-]
+#: where else TVM has a module -> the module
+_ALIASES = {
+    "_ffi.base": error,
+    "_ffi.registry": _ffi.registry,
+    "ir.instrument": instrument,
+    "ir.module": ir.module,
+    "ir.transform": transform,
+    "tir.ir_builder": builder,
+}
+sys.modules.update({f"{__name__}.{name}": module for name, module in _ALIASES.items()})
 
-#: names that were directly in `tvm` in TVM 0.5 and 0.6 -> where they are
+#: names that were directly in `tvm` in TVM 0.5 and 0.6
 _OLD_TE = (
     "all any ceil comm_reducer compute const create_schedule erf exp extern floor if_then_else log max max_value min "
     "min_value placeholder popcount power reduce_axis round scan sigmoid size_var sqrt sum tag_scope tanh "
@@ -98,12 +83,9 @@ _missing = missing("", globals(), MODULES | _DEVICES)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "topi":  # importing it lets operators take whole tensors, so it waits until it is asked for
-        return import_module("autosched.tvm.topi")
-    if name in ("autotvm", "auto_scheduler"):
+    # topi lets operators take whole tensors when it is imported, and tuners load the tuning loop: on first use
+    if name in ("topi", "autotvm", "auto_scheduler"):
         return import_module(f"autosched.tvm.{name}")
     if name in _OLD_TE:
         return getattr(te, name)
-    if name in _OLD_TIR:
-        return getattr(tir, name)
-    return _missing(name)
+    return getattr(tir, name) if name in _OLD_TIR else _missing(name)

@@ -1,14 +1,14 @@
-"""What a name that is not here answers: what was asked, why not, and what to use instead."""
+"""Errors of TVM's names and modules that are not here: what was asked, why not, and what to use instead."""
 
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Mapping
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 from autosched.errors import UsageError, asked_at
-
-__all__ = ["MissingName", "NotPartOfThis", "missing"]
 
 
 class MissingName(UsageError, AttributeError):
@@ -20,29 +20,30 @@ class NotPartOfThis(UsageError, ImportError):
 
 
 def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """A module's `__getattr__`: `instead` says, for names people look for, what to use in their place.
+    """Return a `__getattr__` for the module `tvm.MODULE`, which raises MissingName.
 
-    `names` is the module's `globals()`: the nearest of them are what is legal.
+    names:   the module's `globals()`: the error lists the nearest of them
+    instead: name of TVM's -> what to use in its place
     """
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise _error(module, name, names, (instead or {}).get(name, ""))
+        public = [n for n in names if not n.startswith("_") and n not in ("annotations", "missing", "Any")]
+        near = difflib.get_close_matches(name, public, n=3, cutoff=0.5)
+        nearest = f"nearest names: {', '.join(near)}" if near else f"names: {', '.join(sorted(public)[:40])}"
+        where = asked_at()
+        asked = f"tvm.{module}.{name}" if module else f"tvm.{name}"
+        raise MissingName(
+            "there is no such name here",
+            asked=f"{asked}  at {where}" if where else asked,
+            legal=(instead or {}).get(name) or nearest,
+        )
 
     return __getattr__
 
 
-def _error(module: str, name: str, names: Mapping[str, Any], instead: str) -> MissingName:
-    public = [n for n in names if not n.startswith("_") and n not in ("annotations", "missing", "Any")]
-    near = difflib.get_close_matches(name, public, n=3, cutoff=0.5)
-    legal = instead or (f"nearest names: {', '.join(near)}" if near else f"names: {', '.join(sorted(public)[:40])}")
-    where = asked_at()
-    asked = f"tvm.{module}.{name}" if module else f"tvm.{name}"
-    return MissingName("there is no such name here", asked=f"{asked}  at {where}" if where else asked, legal=legal)
-
-
-#: modules of TVM's that are not part of this package -> what there is instead
+#: module of TVM's that is not part of this package -> what there is instead
 MODULES = {
     "relay": "graphs of operators are not read yet; te, tir and topi programs are",
     "relax": "graphs of operators are not read yet; te, tir and topi programs are",
@@ -52,6 +53,13 @@ MODULES = {
 }
 
 
-def no_module(name: str) -> NotPartOfThis:
-    """The error of `import autosched.tvm.NAME`."""
-    return NotPartOfThis(f"tvm.{name} is not part of autosched", asked=f"import tvm.{name}", legal=MODULES[name])
+class _MissingModules(MetaPathFinder):
+    """Raises the error of `import autosched.tvm.NAME` for a module that is not here."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        name = fullname.removeprefix("autosched.tvm.")
+        if name in MODULES:
+            raise NotPartOfThis(f"tvm.{name} is not part of autosched", asked=f"import tvm.{name}", legal=MODULES[name])
+
+
+sys.meta_path.append(_MissingModules())

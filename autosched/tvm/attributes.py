@@ -3,10 +3,10 @@
     e.a, e.b, e.condition           the operands of an expression
     loop.loop_var, loop.min         `var` and `start` of a lowered loop
     s[B].leaf_iter_vars             the loops there are, outermost first
-    s[B].iter_var_attrs[x]          what was done with loop x
+    s[B].iter_var_attrs[x]          the annotations of loop x
     s[B].attach_type                where it is computed, and at which loop of what
 
-This is all that the shim adds to classes of the core (see `ir.attached`).
+The shim adds nothing else to classes of the core (see `ir.attached`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from autosched.ir.attached import alias, attach
 from autosched.ir.expr import Expr, compare
 from autosched.ir.ops import OPS
-from autosched.ir.stmt import Buffer, For, Function, If, Seq
+from autosched.ir.stmt import For, Function, If, Seq
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
 from autosched.schedule.primitives.place import Group
@@ -29,7 +29,7 @@ from autosched.te.reduction import Combiner, Reduction
 from autosched.te.tensor import IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
-__all__ = ["AttachType", "IterType", "IterVarAttr"]
+F = TypeVar("F", bound=Callable[..., Any])
 
 # -- expressions and statements -----------------------------------------------------------------------
 
@@ -79,21 +79,11 @@ _REDUCTION_PARTS: dict[str, Callable[[Reduction, tuple[Expr, ...], Expr, tuple[E
 }
 
 
-def _equal(e: Expr, other: object) -> Expr:
-    """`e == other` as an expression."""
-    return compare("eq", e, other)
-
-
-def _buffer_map(f: Function) -> dict[Buffer, Buffer]:
-    """Parameter -> its memory: parameters are buffers."""
-    return {b: b for b in f.params}
-
-
-attach(Expr, __getattr__=_part, equal=_equal)
+attach(Expr, __getattr__=_part, equal=lambda e, other: compare("eq", e, other))
 attach(For, loop_var=alias("var"), min=alias("start"))
 attach(If, then_case=alias("then"), else_case=alias("otherwise"))
 attach(Seq, seq=alias("stmts"))
-attach(Function, buffer_map=property(_buffer_map))
+attach(Function, buffer_map=property(lambda f: {b: b for b in f.params}))  # parameters are buffers
 attach(Combiner, lhs=alias("left"), rhs=alias("right"), identity_element=alias("identity"))
 attach(TensorIntrin, reduce_init=alias("reset"), reduce_update=alias("update"))
 
@@ -147,12 +137,22 @@ class AttachType(IntEnum):
     ScanUpdate = 5
 
 
+def _of(cls: type) -> Callable[[F], F]:
+    """Decorator: give a class a property that this function reads off its instances."""
+
+    def give(f: F) -> F:
+        attach(cls, **{f.__name__: property(f)})
+        return f
+
+    return give
+
+
 _ATTACH = {"root": AttachType.GroupRoot, "inline": AttachType.Inline, "at": AttachType.Scope}
 
 
 @dataclass(frozen=True)
 class IterVarAttr:
-    """What was done with a loop."""
+    """The annotations of a loop."""
 
     loop: Loop
 
@@ -184,21 +184,24 @@ class IterVarAttr:
         return [f.tensor for f in self.loop.stage.fetches if f.loop is self.loop]
 
 
-def _leaf_iter_vars(s: Stage) -> tuple[IterVar | Loop, ...]:
-    """The loops, outermost first; one over an axis of the operation is that axis."""
+@_of(Stage)
+def leaf_iter_vars(s: Stage) -> tuple[IterVar | Loop, ...]:
+    """The loops, outermost first; for a loop over a whole axis, the axis."""
     return tuple(loop.root or loop for loop in s.loops)
 
 
-def _all_iter_vars(s: Stage) -> tuple[IterVar | Loop, ...]:
-    """Axes of the operation, and the loops that were made, split and fused ones too."""
+@_of(Stage)
+def all_iter_vars(s: Stage) -> tuple[IterVar | Loop, ...]:
+    """Axes of the operation, and all loops that were made, also those split or fused since."""
     made: list[IterVar | Loop] = list(s.roots)
     for r in s.relations:
         made += [r.fused] if isinstance(r, Fuse) else [r.outer, r.inner]
     return tuple(made)
 
 
-def _iter_var_attrs(s: Stage) -> dict[IterVar | Loop, IterVarAttr]:
-    """Loop (or axis) -> what was done with it."""
+@_of(Stage)
+def iter_var_attrs(s: Stage) -> dict[IterVar | Loop, IterVarAttr]:
+    """Loop (or axis) -> its annotations."""
     found: dict[IterVar | Loop, IterVarAttr] = {}
     for loop in s.loops:
         found[loop] = IterVarAttr(loop)
@@ -207,42 +210,36 @@ def _iter_var_attrs(s: Stage) -> dict[IterVar | Loop, IterVarAttr]:
     return found
 
 
-def _attach_type(s: Stage) -> AttachType:
-    """Where it is computed. The parts of a scan, unless moved, are at its loop over time."""
+@_of(Stage)
+def attach_type(s: Stage) -> AttachType:
+    """The kind of place where a stage is computed. Parts of a scan, unless moved, are at its loop over time."""
     kind, host, at = s.attach.kind, s.attach.stage, s.attach.loop
     if kind == "init" or (host is not None and at is not None and at is host.scan_loop):
         return AttachType.ScanUpdate
     return _ATTACH[kind]
 
 
-def _attach_ivar(s: Stage) -> IterVar | Loop | None:
-    """The loop that it is computed at."""
+@_of(Stage)
+def attach_ivar(s: Stage) -> IterVar | Loop | None:
+    """The loop that a stage is computed at."""
     at = s.attach.loop
     return None if at is None else at.root or at
 
 
-def _group(s: Stage) -> Group | None:
-    """The youngest group that it is in."""
+@_of(Stage)
+def group(s: Stage) -> Group | None:
+    """The youngest group of a stage."""
     return next((g for g in reversed(s.schedule.groups) if s in g.stages), None)
 
 
-def _origin_op(s: Stage) -> Operation:
-    """The operation that the caller knows it by."""
+@_of(Stage)
+def origin_op(s: Stage) -> Operation:
+    """The operation by which the caller knows a stage."""
     known = [op for op, stage in s.schedule.stage_map.items() if stage is s]
     return known[0] if known else s.tensor.op
 
 
-attach(
-    Stage,
-    leaf_iter_vars=property(_leaf_iter_vars),
-    all_iter_vars=property(_all_iter_vars),
-    iter_var_attrs=property(_iter_var_attrs),
-    attach_type=property(_attach_type),
-    attach_stage=alias("attach.stage"),
-    attach_ivar=property(_attach_ivar),
-    group=property(_group),
-    origin_op=property(_origin_op),
-)
+attach(Stage, attach_stage=alias("attach.stage"))
 
 # -- compiled functions and arrays --------------------------------------------------------------------
 

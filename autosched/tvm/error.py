@@ -1,4 +1,4 @@
-"""`tvm.error`: TVM's classes of errors, as names for this package's."""
+"""`tvm.error` and `tvm._ffi.base`: TVM's classes of errors, as names for this package's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,5 @@ TVMError = AutoschedError
 InternalError = AutoschedError
 OpError = LowerError
 DiagnosticError = UsageError
-
-__all__ = ["DiagnosticError", "InternalError", "OpError", "TVMError"]
 
 __getattr__ = missing("error", globals())

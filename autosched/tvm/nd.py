@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from autosched.runtime.device import Device, cpu, cuda, device, opencl
-from autosched.runtime.ndarray import NDArray, array, empty, from_dlpack, numpyasarray
+from autosched.runtime.device import Device as Device
+from autosched.runtime.device import cpu as cpu
+from autosched.runtime.device import cuda as cuda
+from autosched.runtime.device import device as device
+from autosched.runtime.device import opencl as opencl
+from autosched.runtime.ndarray import NDArray as NDArray
+from autosched.runtime.ndarray import array as array
+from autosched.runtime.ndarray import empty as empty
+from autosched.runtime.ndarray import from_dlpack as from_dlpack
+from autosched.runtime.ndarray import numpyasarray as numpyasarray
 from autosched.tvm._missing import missing
 
 gpu = cuda
 cl = opencl
-
-__all__ = [
-    "Device",
-    "NDArray",
-    "array",
-    "cl",
-    "cpu",
-    "cuda",
-    "device",
-    "empty",
-    "from_dlpack",
-    "gpu",
-    "numpyasarray",
-    "opencl",
-]
 
 __getattr__ = missing("nd", globals())

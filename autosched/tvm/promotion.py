@@ -5,9 +5,9 @@
     uint16 + int8      uint16    the wider integer; of equal widths, the unsigned one
     int64 * 0.5        float32   a float beats all integers
 
-In `autosched.te` a number takes the type of what it stands beside, as in NumPy. Both may be used in one
-program: functions that this package calls (of `te.compute`, `te.extern`) follow TVM's rule while they
-run, and so do tensors made by them in arithmetic on whole tensors.
+In `autosched.te` a number takes the type of the other operand, as in NumPy. Both may be used in one program: functions
+that this package calls (of `te.compute`, `te.extern`) follow TVM's rule while they run, and so do tensors made by them
+in arithmetic on whole tensors.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from typing import Any, TypeVar, cast
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Promotion, promotion
 
-__all__ = ["TVM", "by_tvm_rules", "common_type"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def common_type(a: DType, b: DType) -> DType:
-    """The type that operands of two scalar types are converted to.
+    """Return the type that operands of two scalar types are converted to.
 
     >>> from autosched.ir.dtype import dtype
     >>> common_type(dtype("uint8"), dtype("int8")), common_type(dtype("float16"), dtype("int64"))
@@ -49,7 +47,7 @@ TVM = Promotion(literal=_literal_type, common=common_type)
 
 
 def by_tvm_rules(function: F) -> F:
-    """`function`, with TVM's promotion in whatever it calls."""
+    """Make a function follow TVM's promotion, in whatever it calls."""
 
     @wraps(function)
     def ruled(*args: Any, **kwargs: Any) -> Any:

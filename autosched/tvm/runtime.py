@@ -7,47 +7,35 @@ from numbers import Real
 from typing import Any
 
 from autosched.errors import TargetError
-from autosched.ir.dtype import dtype as DataType
-from autosched.ir.expr import as_expr, const
-from autosched.runtime import ndarray
-from autosched.runtime.device import Device, cpu, cuda, device, opencl
-from autosched.runtime.export import load_module
-from autosched.runtime.module import Module
-from autosched.runtime.ndarray import NDArray
+from autosched.ir.dtype import dtype
+from autosched.ir.expr import as_expr
+from autosched.ir.expr import const as const
+from autosched.runtime import ndarray as ndarray
+from autosched.runtime.device import Device as Device
+from autosched.runtime.device import cpu as cpu
+from autosched.runtime.device import cuda as cuda
+from autosched.runtime.device import device as device
+from autosched.runtime.device import opencl as opencl
+from autosched.runtime.export import load_module as load_module
+from autosched.runtime.module import Module as Module
+from autosched.runtime.ndarray import NDArray as NDArray
 from autosched.target import Target
-from autosched.tvm import nd
+from autosched.tvm import nd as nd
 from autosched.tvm._missing import missing
 
-PackedFunc = Callable  #: functions that `register_func` knows are Python functions
-
-__all__ = [
-    "DataType",
-    "Device",
-    "Module",
-    "NDArray",
-    "PackedFunc",
-    "const",
-    "convert",
-    "cpu",
-    "cuda",
-    "device",
-    "enabled",
-    "load_module",
-    "nd",
-    "ndarray",
-    "opencl",
-]
+DataType = dtype
+PackedFunc = Callable  #: `register_func` registers Python functions
 
 
 def convert(value: Any) -> Any:
-    """Numbers as expressions, also those in lists and tuples; anything else as it is."""
+    """Turn numbers into expressions, also those in lists and tuples; anything else stays as it is."""
     if isinstance(value, (list, tuple)):
         return [convert(v) for v in value]
     return as_expr(value) if isinstance(value, Real) else value
 
 
 def enabled(target: str) -> bool:
-    """Whether code for that kind of target is generated and run here: there is a device for it."""
+    """Return whether there is a device for that kind of target."""
     try:
         return device(Target(target).kind).exist
     except TargetError:

@@ -7,13 +7,11 @@ from typing import Any
 
 from autosched.tvm._missing import missing
 
-__all__ = ["ir", "tir"]
-
 _INSTEAD = "programs are written with te, and printed as TVMScript; text is not read back"
 
 
 class _Dialect(SimpleNamespace):
-    """What `from tvm.script import tir as T` gives: any use of it says what there is instead."""
+    """The `T` of `from tvm.script import tir as T`: any use of it says what there is instead."""
 
     def __getattr__(self, name: str) -> Any:
         return missing(f"script.{self.called}", {}, {name: _INSTEAD})(name)

@@ -1,27 +1,25 @@
-"""`tvm.target`: what code is generated for."""
+"""`tvm.target`: targets of code generation."""
 
 from __future__ import annotations
 
-from autosched.target import Target
+from autosched.target import Target as Target
 from autosched.tvm._missing import missing
-
-__all__ = ["Target", "create", "cuda", "intel_graphics", "mali"]
 
 create = Target
 
 
 def cuda(model: str = "unknown", arch: str | None = None, options: str = "") -> Target:
-    """An NVIDIA GPU; `arch` such as sm_80."""
+    """Return the target of an NVIDIA GPU; `arch` such as sm_80."""
     return Target(" ".join(["cuda", *([f"-arch={arch}"] if arch else []), *([options] if options else [])]))
 
 
 def mali(model: str = "unknown", options: str = "") -> Target:
-    """OpenCL, with the label by which programs know Mali GPUs."""
+    """Return OpenCL with the label by which programs know Mali GPUs."""
     return Target(f"opencl -keys=mali {options}".strip())
 
 
 def intel_graphics(model: str = "unknown", options: str = "") -> Target:
-    """OpenCL, with the label by which programs know Intel's GPUs."""
+    """Return OpenCL with the label by which programs know Intel's GPUs."""
     return Target(f"opencl -keys=intel_graphics {options}".strip())
 
 

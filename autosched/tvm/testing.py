@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,17 +13,9 @@ import numpy as np
 from autosched.runtime.device import Device, device
 from autosched.target import Target
 from autosched.tvm._missing import missing
-from autosched.tvm.runtime import enabled as device_enabled
+from autosched.tvm.runtime import enabled
 
-__all__ = [
-    "assert_allclose",
-    "device_enabled",
-    "enabled_targets",
-    "parametrize_targets",
-    "requires_package",
-    "uses_gpu",
-]
-
+device_enabled = enabled
 _TARGETS = ("llvm", "opencl", "cuda")
 
 
@@ -33,15 +27,15 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
 
 
 def enabled_targets() -> list[tuple[str, Device]]:
-    """The targets that this machine runs code for, each with its device."""
+    """Return the targets that this machine runs code for, each with its device."""
     return [(target, device(target)) for target in _TARGETS if device_enabled(target)]
 
 
 def _requires(*targets: str) -> Callable[..., Any]:
-    """Marks a test that pytest skips where none of these targets has a device."""
+    """A mark of tests that pytest skips where none of these targets has a device."""
 
     def mark(*function: Any) -> Any:
-        import pytest
+        import pytest  # which only tests need
 
         here = any(map(device_enabled, targets))
         marked = pytest.mark.skipif(not here, reason=f"no device for {' or '.join(targets)}")
@@ -57,13 +51,13 @@ requires_gpu = _requires("opencl", "cuda")
 
 
 def uses_gpu(function: Any) -> Any:
-    """Marks a test that looks for GPUs by itself: nothing to do."""
+    """Mark a test that looks for GPUs by itself: it stays as it is."""
     return function
 
 
 def requires_package(*packages: str) -> Callable[[Any], Any]:
-    """Marks a test that pytest skips where one of these Python packages is missing."""
-    import pytest
+    """Mark a test that pytest skips where one of these Python packages is missing."""
+    import pytest  # which only tests need
 
     absent = [p for p in packages if importlib.util.find_spec(p) is None]
     marked: Callable[[Any], Any] = pytest.mark.skipif(bool(absent), reason=f"no package {', '.join(absent)}")
@@ -71,8 +65,8 @@ def requires_package(*packages: str) -> Callable[[Any], Any]:
 
 
 def parametrize_targets(*targets: Any) -> Any:
-    """A test with parameters `target` and `dev`, once for each target (by default all) that has a device."""
-    import pytest
+    """Give a test parameters `target` and `dev`, for each target (by default all) that has a device."""
+    import pytest  # which only tests need
 
     if len(targets) == 1 and callable(targets[0]):
         return parametrize_targets()(targets[0])
@@ -85,10 +79,7 @@ def parametrize_targets(*targets: Any) -> Any:
 
 def main() -> None:
     """Run the tests of the file that calls it."""
-    import inspect
-    import sys
-
-    import pytest
+    import pytest  # which only tests need
 
     sys.exit(pytest.main([inspect.stack()[1].filename, *sys.argv[1:]]))
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from autosched.topi import *  # noqa: F403
-from autosched.topi import cuda, generic, nn, x86
+from autosched.topi import cuda as cuda
+from autosched.topi import generic as generic
+from autosched.topi import nn as nn
+from autosched.topi import x86 as x86
 from autosched.topi.elementwise import BINARY
 from autosched.tvm._missing import missing
 from autosched.tvm.promotion import by_tvm_rules
 
 globals().update({name: by_tvm_rules(operator) for name, operator in BINARY.items()})
-
-__all__ = ["cuda", "generic", "nn", "x86"]
 
 _INSTEAD = dict.fromkeys(
     ("arm_cpu", "mali", "intel_graphics", "bifrost", "hexagon"), "topi.generic, topi.x86 and topi.cuda have schedules"

@@ -1,36 +1,30 @@
-"""What the shims of AutoTVM and of Ansor share: contexts, numbers of errors, targets of logs, measuring options.
+"""Parts that the shims of AutoTVM and of Ansor share: contexts, numbers of errors, targets of logs, measuring options.
 
-Inputs and results of the two have other fields, and their builders and runners other defaults: each shim has its own.
+Inputs and results of the two differ in their fields; builders and runners in defaults, and in what they refuse.
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from autosched.errors import AutoschedError, UsageError
+from autosched.errors import AutoschedError, RecordError, UsageError
 from autosched.measure import MeasureOptions
 from autosched.target import Target
 from autosched.tuning import Event, Note
 
-__all__ = [
-    "ERROR_NUMBERS",
-    "Context",
-    "LoggedTarget",
-    "MeasureErrorNo",
-    "RPCRunner",
-    "log_note",
-    "logged_target",
-    "options_of",
-]
+P = TypeVar("P")
 
 
 class Context:
-    """Base of what answers questions while `with` has it in force.
+    """Base of objects that answer questions while `with` has them in force.
 
-    A direct subclass is a family of contexts, whose `current` is the innermost one in force. `_query_inside` answers
+    A direct subclass is a family of contexts, whose `current` is the innermost one in force. `_query_inside` returns
     None to pass a question on to the context around.
     """
 
@@ -45,7 +39,7 @@ class Context:
         self._outer: Any = None
 
     def update(self, target: Any, workload: Any, found: Any) -> None:
-        """From now on this is the answer for that workload and target."""
+        """Make this the answer for that workload and target."""
         raise NotImplementedError
 
     def _query_inside(self, *question: Any, **more: Any) -> Any:
@@ -61,7 +55,7 @@ class Context:
 
 
 class MeasureErrorNo(IntEnum):
-    """Why there is no time."""
+    """Reasons why there is no time."""
 
     NO_ERROR = 0
     INSTANTIATION_ERROR = 1
@@ -88,21 +82,66 @@ ERROR_NUMBERS = {
 }
 
 
+@dataclass(frozen=True)
+class LocalBuilder:
+    """Builds `n_parallel` candidates at a time (None: one for each CPU), each in a process of its own.
+
+    timeout: seconds for one of them
+    """
+
+    timeout: float = 15
+    n_parallel: int | None = None
+
+
+@dataclass(frozen=True)
+class LocalRunner:
+    """Runs candidates on this machine, one at a time, and verifies their results.
+
+    timeout:       seconds for one of them
+    repeat:        samples, of `number` calls each
+    min_repeat_ms: least length of a sample, which gets as many calls as that takes
+
+    Where they are None, docs/measurement.md says what happens, and how times are kept comparable without
+    `cooldown_interval` and `enable_cpu_cache_flush`, which change nothing.
+    """
+
+    timeout: float = 10
+    number: int | None = None
+    repeat: int | None = None
+    min_repeat_ms: float | None = None
+    cooldown_interval: float = 0.0
+    enable_cpu_cache_flush: bool = False
+
+
 class RPCRunner:
     """Not here: candidates run on this machine."""
-
-    _package: ClassVar[str]
 
     def __init__(self, key: str = "", host: str = "", port: int = 0, *_: Any, **__: Any) -> None:
         raise UsageError(
             "candidates run on this machine",
             asked=f"RPCRunner({key!r}, {host!r}, {port!r})",
-            legal=f"{self._package}.LocalRunner(...), where the device is",
+            legal=f"{_shim_of(type(self))}.LocalRunner(...), where the device is",
         )
 
 
-def options_of(builder: Any, runner: Any) -> MeasureOptions:
-    """The `MeasureOptions` that a LocalBuilder and a LocalRunner stand for; what they do not say is as by default."""
+def _shim_of(kind: type) -> str:
+    """The shim that defines a class: `autotvm` or `auto_scheduler`."""
+    return kind.__module__.split(".")[2]
+
+
+def local_pair(asked: str, builder: Any, builder_kind: type, runner: Any, runner_kind: type) -> dict[str, Any]:
+    """Return a builder and a runner, made anew for "local". Raises UsageError for others than these kinds."""
+    made: dict[str, Any] = {"builder": builder, "runner": runner}
+    for (role, given), kind in zip(made.items(), (builder_kind, runner_kind), strict=True):
+        made[role] = kind() if given == "local" else given
+        if not isinstance(made[role], kind):
+            legal = f'{_shim_of(kind)}.{kind.__name__}(...) or "local"'
+            raise UsageError(f"{given!r:.60} is no {role}", asked=f"{asked}({role}=..)", legal=legal)
+    return made
+
+
+def options_of(builder: LocalBuilder, runner: LocalRunner) -> MeasureOptions:
+    """Return the `MeasureOptions` of a LocalBuilder and a LocalRunner, the rest by default."""
     given: dict[str, Any] = {"timeout_s": runner.timeout, "build_timeout_s": builder.timeout}
     if builder.n_parallel is not None:
         given["builders"] = builder.n_parallel
@@ -116,14 +155,14 @@ def options_of(builder: Any, runner: Any) -> MeasureOptions:
 
 
 def log_note(logger: logging.Logger, event: Event) -> None:
-    """Hand what a run has to say to a logger."""
+    """Pass the notes of a run on to a logger."""
     if isinstance(event, Note):
         logger.log(logging.WARNING if event.level == "warning" else logging.INFO, event.text)
 
 
 @dataclass(frozen=True)
 class LoggedTarget:
-    """The target of a record that was measured on something this package makes no code for."""
+    """The target of a record, of a kind that this package makes no code for."""
 
     text: str
 
@@ -148,8 +187,30 @@ class LoggedTarget:
 
 
 def logged_target(text: str) -> Target | LoggedTarget:
-    """The target that a record names."""
+    """Return the target that a record names."""
     try:
         return Target(text)
     except AutoschedError:  # of another kind, or with options for tools that are not here
         return LoggedTarget(text)
+
+
+def decoded(lines: Iterable[tuple[object, str]], decode: Callable[[str], P]) -> Iterator[P]:
+    """Decode the lines of a log, less comments; one that cannot be read is passed over with a warning.
+
+    lines: the place of each, for the warning, and its text
+    """
+    for place, line in lines:
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            yield decode(line)
+        except RecordError as error:
+            warnings.warn(f"{place} is passed over: {error}", RuntimeWarning, stacklevel=2)
+
+
+def seconds_of(costs: Iterable[Any]) -> tuple[float, ...]:
+    """Return times of a log as numbers. Raises ValueError for others."""
+    found = tuple(float(c) for c in costs)
+    if not all(math.isfinite(c) and c > 0 for c in found):
+        raise ValueError(f"{costs!r:.60} are no times")
+    return found

@@ -8,22 +8,22 @@ from autosched import te
 from autosched.ir import expr as ir
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
+from autosched.topi.arguments import accumulator, axis_of
 from autosched.topi.elementwise import elementwise
-from autosched.topi.shapes import accumulator, axis_of
 
 
 def relu(x: Tensor) -> Tensor:
-    """Zero in place of what is negative."""
+    """Replace negative elements by zero."""
     return elementwise(x, lambda e: te.max(e, te.const(0, e.dtype)), "relu")
 
 
 def leaky_relu(x: Tensor, alpha: float) -> Tensor:
-    """`alpha` times what is negative."""
+    """Multiply negative elements by `alpha`."""
     return elementwise(x, lambda e: te.select(e > 0, e, e * te.const(alpha, e.dtype)), "leaky_relu")
 
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
-    """What is negative, times a slope for each place along an axis."""
+    """Multiply negative elements by a slope for each place along an axis."""
     at = axis_of(x, axis, "topi.nn.prelu")
     return te.compute(
         x.shape, lambda *i: te.select(x(*i) > 0, x(*i), x(*i) * slope(i[at])), name="T_prelu", tag="broadcast"
@@ -42,11 +42,8 @@ class _Along:
         return [e for k, e in enumerate(i) if k != self.at]
 
     def below(self, top: Tensor, i: Sequence[Expr]) -> Expr:
-        """How far an element lies below the greatest, in the type of sums."""
+        """The distance of an element from the greatest, in the type of sums."""
         return self.x(*i).astype(self.sums) - top(*self.others(i)).astype(self.sums)
-
-    def power(self, top: Tensor, i: Sequence[Expr]) -> Expr:
-        return te.exp(self.below(top, i))
 
     def reduced(self, combine: Callable[..., Expr], source: Callable[..., Expr], name: str) -> Tensor:
         k = te.reduce_axis((0, self.x.shape[self.at]), "k")
@@ -58,7 +55,7 @@ class _Along:
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """Exponentials along an axis, scaled so that they add up to 1; in range for all inputs.
+    """Scale exponentials along an axis so that they add up to 1; no input overflows.
 
     >>> from autosched import te, topi
     >>> topi.nn.softmax(te.placeholder((2, 5), name="x")).shape
@@ -66,7 +63,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """
     along = _Along(x, axis, "softmax")
     top = along.reduced(te.max, lambda *i: x(*i), "T_softmax_maxelem")
-    power = te.compute(x.shape, lambda *i: along.power(top, i), name="T_softmax_exp")
+    power = te.compute(x.shape, lambda *i: te.exp(along.below(top, i)), name="T_softmax_exp")
     total = along.reduced(te.sum, lambda *i: power(*i), "T_softmax_expsum")
 
     def body(*i: Expr) -> object:
@@ -80,10 +77,10 @@ fast_softmax = softmax
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """The logarithm of softmax, without its loss of digits."""
+    """Compute the logarithm of softmax, without its loss of digits."""
     along = _Along(x, axis, "log_softmax")
     top = along.reduced(te.max, lambda *i: x(*i), "T_softmax_maxelem")
-    total = along.reduced(te.sum, lambda *i: along.power(top, i), "T_softmax_expsum")
+    total = along.reduced(te.sum, lambda *i: te.exp(along.below(top, i)), "T_softmax_expsum")
 
     def body(*i: Expr) -> object:
         rest = along.others(i)

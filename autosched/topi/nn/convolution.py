@@ -7,22 +7,24 @@ Layouts say in which order a tensor keeps its axes: `NCHW` for data, `OIHW` for 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr
 from autosched.ir.simplify import simplify
-from autosched.te.tensor import Tensor
-from autosched.topi.nn.padding import dilate, pad, pads
-from autosched.topi.shapes import Dim, Dims, accumulator, narrowed, number, pair, same, windows
+from autosched.te.tensor import IterVar, Tensor
+from autosched.topi.arguments import Dim, Dims, Pads, accumulator, narrowed, number, pair, same
+from autosched.topi.nn.padding import Windows, dilate, pad, pads
 
 
 def convolution(
     data: Tensor,
     weight: Tensor,
     strides: Dims = 1,
-    padding: Dims | str = 0,
+    padding: Pads = 0,
     dilation: Dims = 1,
     groups: Dim = 1,
     data_layout: str = "NCHW",
@@ -30,50 +32,59 @@ def convolution(
     out_dtype: object = None,
     tag: str = "conv2d",
 ) -> Tensor:
-    """A convolution of any number of spatial dimensions, in any order of axes.
+    """Convolve over any number of spatial dimensions, in any order of axes.
 
-    `data_layout` has N, C and the spatial letters; `kernel_layout` O, I and the same ones. Channels
-    come in `groups`, each with weights of its own. Sums are taken in `out_dtype`. Raises UsageError
-    where sizes or layouts do not fit.
+    `data_layout` has N, C and the spatial letters; `kernel_layout` O, I and the same ones. Channels come in `groups`,
+    each with weights of its own. Sums are taken in `out_dtype`. Raises UsageError where sizes or layouts do not fit.
     """
     asked = f"topi.nn.{tag}"
     space = [x for x in data_layout if x not in "NC"]
-    _check(data, weight, data_layout, kernel_layout, space, asked)
-    size = {x: data.shape[data_layout.index(x)] for x in data_layout}
-    kernel = {x: weight.shape[kernel_layout.index(x)] for x in kernel_layout}
-    step = dict(zip(space, pair(strides, len(space), asked), strict=True))
-    spread = dict(zip(space, pair(dilation, len(space), asked), strict=True))
-    reach = [(kernel[x] - 1) * spread[x] + 1 for x in space]
-    before, after = (dict(zip(space, p, strict=True)) for p in pads(padding, reach, asked))
+    size, kernel = _sizes(data, weight, data_layout, kernel_layout, space, asked)
+    taps = {x: kernel[x] for x in space}
+    window = Windows.over(data, data_layout, taps, (strides, dilation, padding), asked, "pad_temp")
     if not same(kernel["I"] * groups, size["C"]):
-        raise UsageError(
-            f"{size['C']!r} channels in {groups} groups meet weights for {kernel['I']!r}",
-            asked=asked,
-            legal="as many of them",
-        )
-    final = data.dtype if out_dtype is None else out_dtype
-    of = accumulator(final)
-    low, high = ([p.get(x, 0) for x in data_layout] for p in (before, after))
-    padded = pad(data, low, high, name="pad_temp")
-    out = {x: windows(size[x], kernel[x], step[x], spread[x], before[x], after[x]) for x in space}
-    shape = {"N": size["N"], "C": kernel["O"], **out}
+        why = f"{size['C']!r} channels in {groups} groups meet weights for {kernel['I']!r}"
+        raise UsageError(why, asked=asked, legal="as many of them")
+    shape = {"N": size["N"], "C": kernel["O"], **window.count}
     c = te.reduce_axis((0, kernel["I"]), "rc")
     r = {x: te.reduce_axis((0, kernel[x]), f"r{x.lower()}") for x in space}
     per_group = simplify(te.floordiv(kernel["O"], groups))
 
-    def body(*i: Expr) -> object:
+    def factors(*i: Expr) -> tuple[Expr, Expr]:
         at: dict[str, Any] = dict(zip(data_layout, i, strict=True))
         channel = c.var if groups == 1 else te.floordiv(at["C"], per_group) * kernel["I"] + c
-        places: dict[str, Any] = {x: at[x] * step[x] + r[x].var * spread[x] for x in space}
-        element = padded(*({"N": at["N"], "C": channel, **places}[x] for x in data_layout))
         factor = weight(*({"O": at["C"], "I": c, **r}[x] for x in kernel_layout))
-        return te.sum(element.astype(of) * factor.astype(of), axis=[c, *r.values()])
+        return window.element({**at, "C": channel}, r), factor
 
-    made = te.compute(tuple(shape[x] for x in data_layout), body, name=f"{tag}_{data_layout.lower()}", tag=tag)
-    return narrowed(made, final)
+    dims = [shape[x] for x in data_layout]
+    return _summed(data, dims, factors, [c, *r.values()], out_dtype, f"{tag}_{data_layout.lower()}", tag)
 
 
-def _check(data: Tensor, weight: Tensor, data_layout: str, kernel_layout: str, space: list[str], asked: str) -> None:
+def _summed(
+    data: Tensor,
+    shape: Sequence[Dim],
+    factors: Callable[..., tuple[Expr, Expr]],
+    over: Sequence[IterVar],
+    out_dtype: object,
+    name: str,
+    tag: str,
+) -> Tensor:
+    """Sums of products of two factors, as functions of the indices."""
+    final = data.dtype if out_dtype is None else out_dtype
+    of = accumulator(final)
+
+    @wraps(factors)  # axes are called as its parameters
+    def body(*i: Expr) -> object:
+        element, factor = factors(*i)
+        return te.sum(element.astype(of) * factor.astype(of), axis=list(over))
+
+    return narrowed(te.compute(tuple(shape), body, name=name, tag=tag), final)
+
+
+def _sizes(
+    data: Tensor, weight: Tensor, data_layout: str, kernel_layout: str, space: Sequence[str], asked: str
+) -> tuple[dict[str, Expr], dict[str, Expr]]:
+    """The dimensions of data and weights by their letters. Raises UsageError for layouts that do not fit."""
     if sorted(data_layout) != sorted(["N", "C", *space]) or sorted(kernel_layout) != sorted(["O", "I", *space]):
         raise UsageError(
             f"layouts {data_layout!r} and {kernel_layout!r}",
@@ -83,19 +94,20 @@ def _check(data: Tensor, weight: Tensor, data_layout: str, kernel_layout: str, s
     for t, layout in ((data, data_layout), (weight, kernel_layout)):
         if t.ndim != len(layout):
             raise UsageError(f"{t!r} is not {layout}", asked=asked, legal=f"{len(layout)} dimensions")
+    return dict(zip(data_layout, data.shape, strict=True)), dict(zip(kernel_layout, weight.shape, strict=True))
 
 
 def conv2d(
     data: Tensor,
     weight: Tensor,
     strides: Dims,
-    padding: Dims | str,
+    padding: Pads,
     dilation: Dims,
     data_layout: str = "NCHW",
     kernel_layout: str = "",
     out_dtype: object = None,
 ) -> Tensor:
-    """A two-dimensional convolution; the kernel's layout follows from the data's unless given.
+    """Convolve in two dimensions; the kernel's layout follows from the data's unless given.
 
     >>> from autosched import te, topi
     >>> data, weight = te.placeholder((1, 3, 8, 8), name="data"), te.placeholder((4, 3, 3, 3), name="weight")
@@ -110,49 +122,37 @@ def conv2d(
 
 
 def conv2d_nchw(
-    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = None
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Pads, dilation: Dims, out_dtype: object = None
 ) -> Tensor:
     """Data [n, c, h, w], weights [out, in, h, w]."""
     return convolution(Input, Filter, stride, padding, dilation, out_dtype=out_dtype)
 
 
 def conv2d_nhwc(
-    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = "float32"
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Pads, dilation: Dims, out_dtype: object = "float32"
 ) -> Tensor:
     """Data [n, h, w, c], weights [h, w, in, out]."""
     return convolution(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype)
 
 
 def conv2d_hwcn(
-    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = None
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Pads, dilation: Dims, out_dtype: object = None
 ) -> Tensor:
     """Data [h, w, c, n], weights [h, w, in, out]."""
     return convolution(Input, Filter, stride, padding, dilation, 1, "HWCN", "HWIO", out_dtype)
 
 
 def group_conv2d_nchw(
-    Input: Tensor,
-    Filter: Tensor,
-    stride: Dims,
-    padding: Dims | str,
-    dilation: Dims,
-    groups: int,
-    out_dtype: object = None,
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Pads, dilation: Dims, groups: int, out_dtype: object = None
 ) -> Tensor:
-    """Channels in groups: weights [out, in per group, h, w]."""
+    """Convolve channels in groups: weights [out, in per group, h, w]."""
     return convolution(Input, Filter, stride, padding, dilation, groups, out_dtype=out_dtype, tag="group_conv2d")
 
 
 def group_conv2d_nhwc(
-    Input: Tensor,
-    Filter: Tensor,
-    stride: Dims,
-    padding: Dims | str,
-    dilation: Dims,
-    groups: int,
-    out_dtype: object = None,
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Pads, dilation: Dims, groups: int, out_dtype: object = None
 ) -> Tensor:
-    """Channels in groups: weights [h, w, in per group, out]."""
+    """Convolve channels in groups: weights [h, w, in per group, out]."""
     return convolution(Input, Filter, stride, padding, dilation, groups, "NHWC", "HWIO", out_dtype, "group_conv2d")
 
 
@@ -160,13 +160,13 @@ def conv1d(
     data: Tensor,
     weight: Tensor,
     strides: Dims = 1,
-    padding: Dims | str = "VALID",
+    padding: Pads = "VALID",
     dilation: Dims = 1,
     data_layout: str = "NCW",
     kernel_layout: str = "",
     out_dtype: object = None,
 ) -> Tensor:
-    """A one-dimensional convolution: `NCW` with weights `OIW`, or `NWC` with `WIO`."""
+    """Convolve in one dimension: `NCW` with weights `OIW`, or `NWC` with `WIO`."""
     layout = kernel_layout or {"NCW": "OIW", "NWC": "WIO"}.get(data_layout, "OIW")
     return convolution(data, weight, strides, padding, dilation, 1, data_layout, layout, out_dtype, "conv1d")
 
@@ -175,7 +175,7 @@ def conv1d_ncw(
     data: Tensor,
     kernel: Tensor,
     strides: Dims = 1,
-    padding: Dims | str = "VALID",
+    padding: Pads = "VALID",
     dilation: Dims = 1,
     out_dtype: object = None,
 ) -> Tensor:
@@ -187,7 +187,7 @@ def conv1d_nwc(
     data: Tensor,
     kernel: Tensor,
     strides: Dims = 1,
-    padding: Dims | str = "VALID",
+    padding: Pads = "VALID",
     dilation: Dims = 1,
     out_dtype: object = None,
 ) -> Tensor:
@@ -199,7 +199,7 @@ def conv3d_ncdhw(
     Input: Tensor,
     Filter: Tensor,
     stride: Dims,
-    padding: Dims | str,
+    padding: Pads,
     dilation: Dims,
     groups: int = 1,
     out_dtype: object = None,
@@ -212,7 +212,7 @@ def conv3d_ndhwc(
     Input: Tensor,
     Filter: Tensor,
     stride: Dims,
-    padding: Dims | str,
+    padding: Pads,
     dilation: Dims,
     groups: int = 1,
     out_dtype: object = None,
@@ -225,56 +225,40 @@ def conv3d_ndhwc(
 
 
 def _depthwise(
-    data: Tensor,
-    weight: Tensor,
-    stride: Dims,
-    padding: Dims | str,
-    dilation: Dims,
-    of: object,
-    layout: str,
-    kernel: str,
+    data: Tensor, weight: Tensor, stride: Dims, padding: Pads, dilation: Dims, of: object, layout: str, kernel: str
 ) -> Tensor:
-    asked = f"topi.nn.depthwise_conv2d_{layout.lower()}"
-    _check(data, weight, layout, kernel, ["H", "W"], asked)
-    size = {x: data.shape[layout.index(x)] for x in layout}
-    taps = {x: weight.shape[kernel.index(x)] for x in kernel}  # O: channels, I: how many results of each
-    step = dict(zip("HW", pair(stride, 2, asked), strict=True))
-    spread = dict(zip("HW", pair(dilation, 2, asked), strict=True))
-    reach = [(taps[x] - 1) * spread[x] + 1 for x in "HW"]
-    before, after = (dict(zip("HW", p, strict=True)) for p in pads(padding, reach, asked))
-    if not same(taps["O"], size["C"]):
-        raise UsageError(f"{size['C']!r} channels meet weights for {taps['O']!r}", asked=asked, legal="as many")
-    low, high = ([p.get(x, 0) for x in layout] for p in (before, after))
-    padded = pad(data, low, high, name="PaddedInput")
-    out = {x: windows(size[x], taps[x], step[x], spread[x], before[x], after[x]) for x in "HW"}
-    shape = {"N": size["N"], "C": simplify(taps["O"] * taps["I"]), **out}
-    r = {x: te.reduce_axis((0, taps[x]), f"d{k}") for x, k in zip("HW", "ij", strict=True)}
-    final = data.dtype if of is None else of
-    result = accumulator(final)
-
-    def body(*i: Expr) -> object:
-        at: dict[str, Any] = dict(zip(layout, i, strict=True))
-        channel, which = te.floordiv(at["C"], taps["I"]), te.floormod(at["C"], taps["I"])
-        places: dict[str, Any] = {x: at[x] * step[x] + r[x].var * spread[x] for x in "HW"}
-        element = padded(*({"N": at["N"], "C": channel, **places}[x] for x in layout))
-        factor = weight(*({"O": channel, "I": which, **r}[x] for x in kernel))
-        return te.sum(element.astype(result) * factor.astype(result), axis=list(r.values()))
-
     name = f"depthwise_conv2d_{layout.lower()}"
-    return narrowed(te.compute(tuple(shape[x] for x in layout), body, name="DepthwiseConv2d", tag=name), final)
+    asked = f"topi.nn.{name}"
+    size, kernel_size = _sizes(data, weight, layout, kernel, "HW", asked)  # O: channels, I: how many results of each
+    taps = {x: kernel_size[x] for x in "HW"}
+    window = Windows.over(data, layout, taps, (stride, dilation, padding), asked, "PaddedInput")
+    channels, results = kernel_size["O"], kernel_size["I"]
+    if not same(channels, size["C"]):
+        raise UsageError(f"{size['C']!r} channels meet weights for {channels!r}", asked=asked, legal="as many")
+    shape = {"N": size["N"], "C": simplify(channels * results), **window.count}
+    r = {x: te.reduce_axis((0, taps[x]), f"d{k}") for x, k in zip("HW", "ij", strict=True)}
+
+    def factors(*i: Expr) -> tuple[Expr, Expr]:
+        at: dict[str, Any] = dict(zip(layout, i, strict=True))
+        channel, which = te.floordiv(at["C"], results), te.floormod(at["C"], results)
+        factor = weight(*({"O": channel, "I": which, **r}[x] for x in kernel))
+        return window.element({**at, "C": channel}, r), factor
+
+    dims = [shape[x] for x in layout]
+    return _summed(data, dims, factors, list(r.values()), of, "DepthwiseConv2d", name)
 
 
 def depthwise_conv2d_nchw(
-    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = None
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Pads, dilation: Dims, out_dtype: object = None
 ) -> Tensor:
-    """Each channel by itself: weights [channel, multiplier, h, w]; result c*multiplier + m is of channel c."""
+    """Convolve each channel by itself: weights [channel, multiplier, h, w]; result c*multiplier + m is of channel c."""
     return _depthwise(Input, Filter, stride, padding, dilation, out_dtype, "NCHW", "OIHW")
 
 
 def depthwise_conv2d_nhwc(
-    Input: Tensor, Filter: Tensor, stride: Dims, padding: Dims | str, dilation: Dims, out_dtype: object = None
+    Input: Tensor, Filter: Tensor, stride: Dims, padding: Pads, dilation: Dims, out_dtype: object = None
 ) -> Tensor:
-    """Each channel by itself: weights [h, w, channel, multiplier]."""
+    """Convolve each channel by itself: weights [h, w, channel, multiplier]."""
     return _depthwise(Input, Filter, stride, padding, dilation, out_dtype, "NHWC", "HWOI")
 
 
@@ -282,7 +266,7 @@ def depthwise_conv2d_nhwc(
 
 
 def _transposed(
-    data: Tensor, kernel: Tensor, strides: Dims, padding: Dims | str, output_padding: Dims, of: object, space: str
+    data: Tensor, kernel: Tensor, strides: Dims, padding: Pads, output_padding: Dims, of: object, space: str
 ) -> Tensor:
     """The gradient of a convolution with respect to its data: weights [in, out, ...]."""
     asked = f"topi.nn.conv{len(space)}d_transpose"
@@ -304,34 +288,26 @@ def _transposed(
     out = [simplify(d - (t - 1)) for d, t in zip(padded.shape[2:], taps, strict=True)]
     c = te.reduce_axis((0, data.shape[1]), "dc")
     r = [te.reduce_axis((0, t), f"d{x.lower()}") for t, x in zip(taps, space, strict=True)]
-    final = data.dtype if of is None else of
-    result = accumulator(final)
 
-    def body(n: Expr, o: Expr, *i: Expr) -> object:
+    def factors(n: Expr, o: Expr, *i: Expr) -> tuple[Expr, Expr]:
         element = padded(n, c, *(x + k for x, k in zip(i, r, strict=True)))
-        factor = kernel(c, o, *(t - 1 - k.var for t, k in zip(taps, r, strict=True)))
-        return te.sum(element.astype(result) * factor.astype(result), axis=[c, *r])
+        return element, kernel(c, o, *(t - 1 - k.var for t, k in zip(taps, r, strict=True)))
 
-    made = te.compute((data.shape[0], kernel.shape[1], *out), body, name="compute", tag=asked.rpartition(".")[2])
-    return narrowed(made, final)
+    dims = [data.shape[0], kernel.shape[1], *out]
+    return _summed(data, dims, factors, [c, *r], of, "compute", asked.rpartition(".")[2])
 
 
 def conv2d_transpose_nchw(
-    Input: Tensor,
-    Filter: Tensor,
-    strides: Dims,
-    padding: Dims | str,
-    out_dtype: object = None,
-    output_padding: Dims = 0,
+    Input: Tensor, Filter: Tensor, strides: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
 ) -> Tensor:
-    """Data [n, c, h, w], weights [in, out, h, w]; `stride` times as large, so to say."""
+    """Transposed convolution: data [n, c, h, w], weights [in, out, h, w]; the result is `strides` times as large."""
     return _transposed(Input, Filter, strides, padding, output_padding, out_dtype, "HW")
 
 
 def conv1d_transpose_ncw(
-    data: Tensor, kernel: Tensor, stride: Dims, padding: Dims | str, out_dtype: object = None, output_padding: Dims = 0
+    data: Tensor, kernel: Tensor, stride: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
 ) -> Tensor:
-    """Data [n, c, w], weights [in, out, w]."""
+    """Transposed convolution: data [n, c, w], weights [in, out, w]."""
     return _transposed(data, kernel, stride, padding, output_padding, out_dtype, "W")
 
 
@@ -342,33 +318,28 @@ def conv2d_NCHWc(
     data: Tensor,
     kernel: Tensor,
     stride: Dims,
-    padding: Dims | str,
+    padding: Pads,
     dilation: Dims,
     layout: str = "NCHWc",
     out_layout: str = "NCHWc",
     out_dtype: object = None,
 ) -> Tensor:
-    """Channels in blocks: data [n, C, h, w, c], weights [O, I, h, w, i, o]; the result is [n, O, h, w, o]."""
+    """Convolve channels in blocks: data [n, C, h, w, c], weights [O, I, h, w, i, o]; result [n, O, h, w, o]."""
     asked = "topi.nn.conv2d_NCHWc"
     if data.ndim != 5 or kernel.ndim != 6:
         raise UsageError(f"{data!r} and {kernel!r}", asked=asked, legal="5 and 6 dimensions; see topi.layout_transform")
-    n, chunks, height, width, block = data.shape
+    n, chunks, _, _, block = data.shape
     outer, inner, kh, kw, i_block, o_block = kernel.shape
     if not (same(chunks, inner) and same(block, i_block)):
         raise UsageError(f"{data!r} does not meet {kernel!r}", asked=asked, legal="channel blocks that are equal")
-    (sh, sw), (dh, dw) = pair(stride, 2, asked), pair(dilation, 2, asked)
-    (top, left), (bottom, right) = pads(padding, [(kh - 1) * dh + 1, (kw - 1) * dw + 1], asked)
-    padded = pad(data, [0, 0, top, left, 0], [0, 0, bottom, right, 0], name="data_pad")
-    oh = windows(height, kh, sh, dh, top, bottom)
-    ow = windows(width, kw, sw, dw, left, right)
+    taps = {"H": kh, "W": kw}
+    window = Windows.over(data, "NCHWc", taps, (stride, dilation, padding), asked, "data_pad")
     chunk, c = te.reduce_axis((0, chunks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
     y, x = te.reduce_axis((0, kh), "kh"), te.reduce_axis((0, kw), "kw")
-    final = data.dtype if out_dtype is None else out_dtype
-    of = accumulator(final)
 
-    def body(b: Expr, oc: Expr, h: Expr, w: Expr, o: Expr) -> object:
-        element = padded(b, chunk, h * sh + y.var * dh, w * sw + x.var * dw, c)
-        return te.sum(element.astype(of) * kernel(oc, chunk, y, x, c, o).astype(of), axis=[chunk, y, x, c])
+    def factors(b: Expr, oc: Expr, h: Expr, w: Expr, o: Expr) -> tuple[Expr, Expr]:
+        element = window.element({"N": b, "C": chunk.var, "H": h, "W": w, "c": c.var}, {"H": y, "W": x})
+        return element, kernel(oc, chunk, y, x, c, o)
 
-    made = te.compute((n, outer, oh, ow, o_block), body, name="conv2d_NCHWc", tag="conv2d_NCHWc")
-    return narrowed(made, final)
+    dims = [n, outer, window.count["H"], window.count["W"], o_block]
+    return _summed(data, dims, factors, [chunk, y, x, c], out_dtype, "conv2d_NCHWc", "conv2d_NCHWc")

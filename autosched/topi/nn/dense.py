@@ -6,7 +6,8 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import Tensor
-from autosched.topi.shapes import accumulator, axis_of, broadcast_shapes, narrowed, product, same
+from autosched.topi.arguments import accumulator, axis_of, broadcast_shapes, narrowed, product, same, unravel
+from autosched.topi.linalg import matrix_product
 
 
 def matmul(
@@ -17,28 +18,17 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Tensor:
-    """A matrix product of type `out_dtype` with an optional bias for each column; float16 is summed in float32."""
-    if tensor_a.ndim != 2 or tensor_b.ndim != 2:
-        raise UsageError(f"{tensor_a!r} and {tensor_b!r} are not matrices", asked="topi.nn.matmul", legal="two of them")
-    rows, inner = (tensor_a.shape[1], tensor_a.shape[0]) if transpose_a else tensor_a.shape
-    other, columns = (tensor_b.shape[1], tensor_b.shape[0]) if transpose_b else tensor_b.shape
-    if not same(inner, other):
-        raise UsageError(f"{inner!r} columns meet {other!r} rows", asked="topi.nn.matmul", legal="as many of them")
+    """Multiply matrices, and add a bias to each column. The result is of `out_dtype`; float16 is summed in float32."""
     result = tensor_a.dtype if out_dtype is None else out_dtype
-    of = accumulator(result)
-    k = te.reduce_axis((0, inner), "k")
-
-    def body(i: Expr, j: Expr) -> object:
-        left = tensor_a(k, i) if transpose_a else tensor_a(i, k)
-        right = tensor_b(j, k) if transpose_b else tensor_b(k, j)
-        return te.sum(left.astype(of) * right.astype(of), axis=k)
-
-    made = te.compute((rows, columns), body, name=f"T_matmul_{'NT'[transpose_a]}{'NT'[transpose_b]}", tag="dense")
+    name = f"T_matmul_{'NT'[transpose_a]}{'NT'[transpose_b]}"
+    made = matrix_product(
+        tensor_a, tensor_b, transpose_a, transpose_b, accumulator(result), "topi.nn.matmul", name, "dense"
+    )
     return narrowed(made if bias is None else bias_add(made, bias), result)
 
 
 def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: object = None) -> Tensor:
-    """Data [batch, in], weights [out, in]: a fully connected layer.
+    """Compute a fully connected layer: data [batch, in], weights [out, in].
 
     >>> from autosched import te, topi
     >>> topi.nn.dense(te.placeholder((2, 8), name="x"), te.placeholder((4, 8), name="w")).shape
@@ -48,7 +38,7 @@ def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: o
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = -1) -> Tensor:
-    """A number for each place along an axis, added."""
+    """Add a number for each place along an axis."""
     at = axis_of(data, axis, "topi.nn.bias_add")
     return te.compute(data.shape, lambda *i: data(*i) + bias(i[at]).astype(data.dtype), name="T_add", tag="broadcast")
 
@@ -61,10 +51,9 @@ def batch_matmul(
     transpose_a: bool = False,
     transpose_b: bool = True,
 ) -> Tensor:
-    """Products of matrices, one for each batch: [b, m, k] and [b, n, k], or as the flags say.
+    """Multiply the matrices of each batch: [b, m, k] and [b, n, k], or as the flags say.
 
-    A batch of one meets every batch of the other. `oshape` is what TVM takes for shapes that it
-    cannot see, and follows from the others here.
+    A batch of one meets every batch of the other. `oshape` follows from the other arguments and changes nothing.
     """
     asked = "topi.nn.batch_matmul"
     if tensor_a.ndim != 3 or tensor_b.ndim != 3:
@@ -91,15 +80,10 @@ def batch_matmul(
 
 
 def flatten(data: Tensor) -> Tensor:
-    """[batch, ...] as [batch, all the rest]."""
+    """Reshape [batch, ...] to [batch, all the rest]."""
     rest = data.shape[1:]
-    width = product(rest)
 
     def body(b: Expr, j: Expr) -> object:
-        index: list[Expr] = []
-        for n, d in enumerate(reversed(rest)):
-            index.insert(0, j if n == len(rest) - 1 else te.floormod(j, d))
-            j = te.floordiv(j, d)
-        return data(b, *index)
+        return data(b, *unravel(j, rest))
 
-    return te.compute((data.shape[0], width), body, name="tensor", tag="injective")
+    return te.compute((data.shape[0], product(rest)), body, name="tensor", tag="injective")

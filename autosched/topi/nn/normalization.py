@@ -1,4 +1,4 @@
-"""Normalisations: values shifted and scaled by statistics of what is around them."""
+"""Normalisations: values shifted and scaled by statistics of their neighbourhood."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from autosched.errors import UsageError
 from autosched.ir import expr as ir
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
+from autosched.topi.arguments import accumulator, at_least, axes_of, axis_of, number
 from autosched.topi.nn.padding import pad
 from autosched.topi.reduction import mean
-from autosched.topi.shapes import accumulator, at_least, axes_of, axis_of, number
 from autosched.topi.transform import reshape
 
 
@@ -21,24 +21,24 @@ def _normalized(
     """Mean 0 and variance 1 over `axes`, in two passes; then `scaled`. Nothing is rounded to float16 on the way."""
     sums = accumulator(data.dtype)
     centre = mean(data, list(axes), dtype=sums)
-
-    def rest(i: Sequence[Expr]) -> list[Expr]:
-        return [e for k, e in enumerate(i) if k not in axes]
-
-    square = te.compute(
-        data.shape,
-        lambda *i: (data(*i).astype(sums) - centre(*rest(i))) * (data(*i).astype(sums) - centre(*rest(i))),
-        name=f"{name}_square",
-        tag="injective",
-    )
-    variance = mean(square, list(axes))
+    variance = _variance(data, axes, centre, f"{name}_square")
 
     def body(*i: Expr) -> object:
-        r = rest(i)
+        r = [e for k, e in enumerate(i) if k not in axes]
         value = (data(*i).astype(sums) - centre(*r)) * te.rsqrt(variance(*r) + te.const(epsilon, sums))
         return ir.cast(data.dtype, scaled(value, i))
 
     return te.compute(data.shape, body, name=name, tag="injective")
+
+
+def _variance(data: Tensor, axes: Sequence[int], centre: Tensor, name: str) -> Tensor:
+    """The mean square of what lies off the centre, over `axes`."""
+
+    def squared(*i: Expr) -> Expr:
+        rest = [e for k, e in enumerate(i) if k not in axes]
+        return (data(*i).astype(centre.dtype) - centre(*rest)) * (data(*i).astype(centre.dtype) - centre(*rest))
+
+    return mean(te.compute(data.shape, squared, name=name, tag="injective"), list(axes))
 
 
 def _affine(
@@ -53,7 +53,7 @@ def _affine(
 
 
 def layer_norm(data: Tensor, gamma: Tensor, beta: Tensor | None, axis: object, epsilon: float = 1e-5) -> Tensor:
-    """Over `axis`, with a scale and a shift for each place along it. Variance is taken in two passes."""
+    """Normalise over `axis`, with a scale and a shift for each place along it. The variance takes two passes."""
     axes = axes_of(data, axis, "topi.nn.layer_norm")
     return _normalized(data, axes, epsilon, _affine(gamma, beta, lambda i: [i[k] for k in axes]), "T_layer_norm")
 
@@ -61,7 +61,7 @@ def layer_norm(data: Tensor, gamma: Tensor, beta: Tensor | None, axis: object, e
 def instance_norm(
     data: Tensor, gamma: Tensor, beta: Tensor, axis: object, epsilon: float = 1e-5, channel_axis: int = 1
 ) -> Tensor:
-    """Over `axis`, of each sample and channel; a scale and a shift for each channel."""
+    """Normalise each sample and channel over `axis`; a scale and a shift for each channel."""
     axes = axes_of(data, axis, "topi.nn.instance_norm")
     return _normalized(data, axes, epsilon, _affine(gamma, beta, lambda i: [i[channel_axis]]), "T_instance_norm")
 
@@ -75,7 +75,7 @@ def group_norm(
     axes: Sequence[int],
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """Over `axes` and the channels of each of `num_groups` groups."""
+    """Normalise over `axes` and the channels of each of `num_groups` groups."""
     asked = f"topi.nn.group_norm(num_groups={num_groups})"
     at = axis_of(data, channel_axis, asked)
     channels = number(data.shape[at], asked)
@@ -93,7 +93,7 @@ def group_norm(
 
 
 def rms_norm(data: Tensor, weight: Tensor, axis: object, epsilon: float = 1e-5) -> Tensor:
-    """Divided by the root of the mean of squares over `axis`, and scaled."""
+    """Divide by the root of the mean of squares over `axis`, and scale."""
     axes = axes_of(data, axis, "topi.nn.rms_norm")
     sums = accumulator(data.dtype)
 
@@ -124,22 +124,17 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.1,
 ) -> list[Tensor]:
-    """Normalised along every axis but one: [the result, the moving mean, the moving variance].
+    """Normalise over every axis but one. Return the result, the moving mean, the moving variance.
 
-    In training, the statistics are those of this batch, and the moving ones take a step of
-    `momentum` towards them; else they are the moving ones, which are returned as they are.
+    In training, the statistics are those of this batch, and the moving ones take a step of `momentum` towards them;
+    else they are the moving ones, which are returned as they are.
     """
     at = axis_of(data, axis, "topi.nn.batch_norm")
     others = [k for k in range(data.ndim) if k != at]
     centre, variance, sums = moving_mean, moving_var, accumulator(data.dtype)
     if training:
         centre = mean(data, others, dtype=sums)
-
-        def squared(*i: Expr) -> Expr:
-            return (data(*i).astype(sums) - centre(i[at])) * (data(*i).astype(sums) - centre(i[at]))
-
-        square = te.compute(data.shape, squared, name="T_square", tag="injective")
-        variance = mean(square, others)
+        variance = _variance(data, others, centre, "T_square")
 
     def body(*i: Expr) -> object:
         c = i[at]
@@ -164,21 +159,21 @@ def batch_norm(
 
 
 def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
-    """A factor and a summand for each channel of [n, c, h, w]."""
+    """Scale and shift each channel of [n, c, h, w]."""
     return te.compute(
         Input.shape, lambda b, c, i, j: Input(b, c, i, j) * Scale(c) + Shift(c), name="ScaleShift", tag="broadcast"
     )
 
 
 def scale_shift_nhwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
-    """A factor and a summand for each channel of [n, h, w, c]."""
+    """Scale and shift each channel of [n, h, w, c]."""
     return te.compute(
         Input.shape, lambda b, i, j, c: Input(b, i, j, c) * Scale(c) + Shift(c), name="ScaleShift", tag="broadcast"
     )
 
 
 def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2) -> Tensor:
-    """Local response normalisation: divided by `(bias + alpha / size * sum of squares) ** beta`.
+    """Normalise the local response: divide by `(bias + alpha / size * sum of squares) ** beta`.
 
     The sum is over `size` neighbours along `axis`, an odd number (Krizhevsky et al. 2012, 3.3).
     """

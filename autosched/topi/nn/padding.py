@@ -1,15 +1,16 @@
-"""Tensors with a border, and with gaps."""
+"""Tensors with a border and with gaps, and the windows that slide over them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr, is_const
 from autosched.ir.simplify import simplify
-from autosched.te.tensor import Tensor
-from autosched.topi.shapes import Dim, Dims, number
+from autosched.te.tensor import IterVar, Tensor
+from autosched.topi.arguments import Dim, Dims, Pads, number, pair, windows
 
 
 def pad(
@@ -19,7 +20,7 @@ def pad(
     pad_value: object = 0,
     name: str = "PadInput",
 ) -> Tensor:
-    """A border of `pad_value`: so many elements before and after along each dimension.
+    """Add a border of `pad_value`: so many elements before and after along each dimension.
 
     >>> from autosched import te, topi
     >>> A = te.placeholder((4, 8), name="A")
@@ -55,7 +56,7 @@ def mirror_pad(
     mode: str = "SYMMETRIC",
     name: str = "MirrorPadInput",
 ) -> Tensor:
-    """A border that mirrors the tensor: with its edge (`SYMMETRIC`) or without (`REFLECT`)."""
+    """Add a border that mirrors the tensor: with its edge (`SYMMETRIC`) or without (`REFLECT`)."""
     after = _after(data, pad_before, pad_after, "topi.nn.mirror_pad")
     views = {"SYMMETRIC": te.mirror_image, "REFLECT": te.mirror_interior}
     if mode not in views:
@@ -68,7 +69,7 @@ def mirror_pad(
 
 
 def dilate(data: Tensor, strides: Sequence[int], dilation_value: object = 0, name: str = "DilatedInput") -> Tensor:
-    """`stride - 1` elements of `dilation_value` between neighbours along each dimension."""
+    """Put `stride - 1` elements of `dilation_value` between neighbours along each dimension."""
     if len(strides) != data.ndim:
         raise UsageError(f"{data.name} has {data.ndim} dimensions", asked="topi.nn.dilate", legal="a stride for each")
     shape = [simplify((d - 1) * s + 1) for d, s in zip(data.shape, strides, strict=True)]
@@ -84,11 +85,12 @@ def dilate(data: Tensor, strides: Sequence[int], dilation_value: object = 0, nam
     return te.compute(tuple(shape), body, name=name, tag="injective,dilate")
 
 
-def pads(padding: Dims | str, kernel: Sequence[Dim], asked: str) -> tuple[list[Dim], list[Dim]]:
-    """What to add before and after along each dimension.
+def pads(padding: Pads, kernel: Sequence[Dim], asked: str) -> tuple[list[Dim], list[Dim]]:
+    """Return the widths of the border before and after, along each dimension.
 
-    `padding` is one number; one for each dimension; two for each (all before, then all after); or
-    "VALID" (none) or "SAME" (so that stride 1 keeps the size). `kernel` are sizes with dilation.
+    padding: one number; one for each dimension; two for each (all before, then all after); "VALID" (none) or "SAME"
+             (so that stride 1 keeps the size)
+    kernel:  sizes, with dilation
     """
     count = len(kernel)
     if isinstance(padding, str):
@@ -107,9 +109,55 @@ def pads(padding: Dims | str, kernel: Sequence[Dim], asked: str) -> tuple[list[D
     raise UsageError(f"{len(listed)} numbers", asked=asked, legal=f"1, {count} or {2 * count}")
 
 
-def get_pad_tuple(padding: Dims | str, kernel: Sequence[int]) -> tuple[Dim, Dim, Dim, Dim]:
-    """TVM's `get_pad_tuple`: (top, left, bottom, right)."""
+def get_pad_tuple(padding: Pads, kernel: Sequence[int]) -> tuple[Dim, Dim, Dim, Dim]:
+    """Return the border as (top, left, bottom, right)."""
     if len(kernel) != 2:
         raise UsageError(f"{len(kernel)} numbers", asked="topi.nn.get_pad_tuple(kernel=..)", legal="two: height, width")
     before, after = pads(padding, kernel, "topi.nn.get_pad_tuple")
     return before[0], before[1], after[0], after[1]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows that slide over a tensor with a border; keys are the letters of its layout."""
+
+    layout: str
+    padded: Tensor
+    step: Mapping[str, Dim]
+    spread: Mapping[str, Dim]
+    before: Mapping[str, Dim]
+    after: Mapping[str, Dim]
+    count: Mapping[str, Expr]  #: how many there are
+
+    @staticmethod
+    def over(
+        data: Tensor,
+        layout: str,
+        taps: Mapping[str, Dim],
+        sliding: tuple[Dims, Dims, Pads],
+        asked: str,
+        name: str,
+        value: object = 0,
+        ceil: bool = False,
+    ) -> Windows:
+        """Return windows of `taps` elements along some axes.
+
+        sliding: strides, dilation and padding
+        ceil:    keep windows that end outside
+        """
+        strides, dilation, padding = sliding
+        step, spread = (dict(zip(taps, pair(x, len(taps), asked))) for x in (strides, dilation))
+        reach = [(taps[x] - 1) * spread[x] + 1 for x in taps]
+        before, after = (dict(zip(taps, p)) for p in pads(padding, reach, asked))
+        beyond = (
+            {x: after[x] + step[x] - 1 for x in taps} if ceil else after
+        )  # a last window may reach beyond the border
+        low, high = ([p.get(x, 0) for x in layout] for p in (before, beyond))
+        size = dict(zip(layout, data.shape))
+        count = {x: windows(size[x], taps[x], step[x], spread[x], before[x], after[x], ceil) for x in taps}
+        return Windows(layout, pad(data, low, high, value, name), step, spread, before, after, count)
+
+    def element(self, at: Mapping[str, Expr], inside: Mapping[str, IterVar]) -> Expr:
+        """Return an element: of the window at `at`, and inside of it."""
+        places = {x: at[x] * self.step[x] + r.var * self.spread[x] for x, r in inside.items()}
+        return self.padded(*({**at, **places}[x] for x in self.layout))

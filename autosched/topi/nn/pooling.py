@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir import expr as ir
-from autosched.ir.expr import Expr, ceildiv
+from autosched.ir.expr import Expr, as_expr, ceildiv
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
-from autosched.topi.nn.padding import pad, pads
-from autosched.topi.shapes import Dims, accumulator, number, pair, windows
+from autosched.topi.arguments import Dims, Pads, accumulator, number, pair
+from autosched.topi.nn.padding import Windows
 
 
 def _axes(data: Tensor, layout: str, space: str, asked: str) -> list[int]:
@@ -26,7 +25,7 @@ def _pool(
     kernel: Dims,
     stride: Dims,
     dilation: Dims,
-    padding: Dims | str,
+    padding: Pads,
     pool_type: str,
     ceil_mode: bool,
     layout: str,
@@ -36,47 +35,35 @@ def _pool(
     asked = f"topi.nn.pool{len(space)}d"
     if pool_type not in ("max", "avg"):
         raise UsageError(f"no pool_type {pool_type!r}", asked=asked, legal="max, avg")
-    axes = _axes(data, layout, space, asked)
-    taps, step, spread = (dict(zip(axes, pair(x, len(space), asked))) for x in (kernel, stride, dilation))
-    reach = [(taps[k] - 1) * spread[k] + 1 for k in axes]
-    before, after = (dict(zip(axes, p)) for p in pads(padding, reach, asked))
-    shape: list[Any] = list(data.shape)
-    beyond = dict(after)
-    for k in axes:
-        shape[k] = windows(data.shape[k], taps[k], step[k], spread[k], before[k], after[k], ceil_mode)
-        if ceil_mode:  # a last window may reach beyond the padding
-            beyond[k] = after[k] + step[k] - 1
-    sums = accumulator(data.dtype)
+    _axes(data, layout, space, asked)
+    taps = dict(zip(space, pair(kernel, len(space), asked)))
     value = te.min_value(data.dtype) if pool_type == "max" else te.const(0, data.dtype)
-    low, high = ([p.get(k, 0) for k in range(data.ndim)] for p in (before, beyond))
-    wide = pad(data, low, high, value, name="pad_temp")
-    over = {k: te.reduce_axis((0, taps[k]), f"rv{n}") for n, k in enumerate(axes)}
+    sliding = stride, dilation, padding
+    window = Windows.over(data, layout, taps, sliding, asked, "pad_temp", value, ceil_mode)
+    size = dict(zip(layout, data.shape))
+    shape = tuple(window.count.get(x, d) for x, d in size.items())
+    over = {x: te.reduce_axis((0, taps[x]), f"rv{n}") for n, x in enumerate(space)}
+    axis = list(over.values())
 
-    def window(i: Sequence[Expr]) -> Expr:
-        return wide(*(x * step[k] + over[k].var * spread[k] if k in over else x for k, x in enumerate(i)))
+    def element(i: Sequence[Expr]) -> Expr:
+        return window.element(dict(zip(layout, i)), over)
 
     if pool_type == "max":
-        return te.compute(
-            tuple(shape), lambda *i: te.max(window(i), axis=list(over.values())), name="pool_max", tag="pool_max"
-        )
-    total = te.compute(
-        tuple(shape),
-        lambda *i: te.sum(window(i), axis=list(over.values()), dtype=sums),
-        name="pool_sum",
-        tag="pool_sum",
-    )
+        return te.compute(shape, lambda *i: te.max(element(i), axis=axis), name="pool_max", tag="pool_max")
+    sums = accumulator(data.dtype)
+    total = te.compute(shape, lambda *i: te.sum(element(i), axis=axis, dtype=sums), name="pool_sum", tag="pool_sum")
 
     def count(i: Sequence[Expr]) -> Expr:
         """The elements of a window that are in the tensor, or with `count_include_pad` in its padding."""
-        number_: Expr = te.const(1)
-        for k in axes:
-            low = i[k] * step[k] - before[k]
-            first = 0 if not count_include_pad else -before[k]
-            end = data.shape[k] + (after[k] if count_include_pad else 0)
-            skipped = te.max(ceildiv(first - low, spread[k]), te.const(0))
-            kept = te.min(ceildiv(end - low, spread[k]), te.const(taps[k]) if isinstance(taps[k], int) else taps[k])
-            number_ = number_ * te.max(kept - skipped, te.const(0))
-        return te.max(number_, te.const(1))
+        elements: Expr = te.const(1)
+        for x in space:
+            low = i[layout.index(x)] * window.step[x] - window.before[x]
+            first = -window.before[x] if count_include_pad else 0
+            end = size[x] + (window.after[x] if count_include_pad else 0)
+            skipped = te.max(ceildiv(first - low, window.spread[x]), te.const(0))
+            kept = te.min(ceildiv(end - low, window.spread[x]), as_expr(taps[x]))
+            elements = elements * te.max(kept - skipped, te.const(0))
+        return te.max(elements, te.const(1))
 
     def mean(*i: Expr) -> Expr:
         return ir.cast(data.dtype, te.div(total(*i), count(i).astype(sums)))
@@ -89,13 +76,13 @@ def pool1d(
     kernel: Dims,
     stride: Dims,
     dilation: Dims,
-    padding: Dims | str,
+    padding: Pads,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCW",
     count_include_pad: bool = True,
 ) -> Tensor:
-    """`pool2d` for one spatial dimension, W."""
+    """Do as `pool2d`, for one spatial dimension, W."""
     return _pool(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "W")
 
 
@@ -104,13 +91,13 @@ def pool2d(
     kernel: Dims,
     stride: Dims,
     dilation: Dims,
-    padding: Dims | str,
+    padding: Pads,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCHW",
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The greatest (`max`) or the mean (`avg`) of each window; H and W are found in `layout`.
+    """Take the greatest (`max`) or the mean (`avg`) of each window; H and W are found in `layout`.
 
     `ceil_mode` keeps windows that end outside. The mean counts padding unless told otherwise.
 
@@ -127,25 +114,25 @@ def pool3d(
     kernel: Dims,
     stride: Dims,
     dilation: Dims,
-    padding: Dims | str,
+    padding: Pads,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCDHW",
     count_include_pad: bool = True,
 ) -> Tensor:
-    """`pool2d` for three spatial dimensions, D, H and W."""
+    """Do as `pool2d`, for three spatial dimensions, D, H and W."""
     return _pool(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "DHW")
 
 
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """One window over all of H and W."""
+    """Pool over one window, all of H and W."""
     axes = _axes(data, layout, "HW", "topi.nn.global_pool")
     kernel = [data.shape[k] for k in axes]
     return pool2d(data, kernel, 1, 1, 0, pool_type, layout=layout)
 
 
 def adaptive_pool(data: Tensor, output_size: Dims, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """H and W divided into so many windows, of lengths that differ by one where they do not divide."""
+    """Divide H and W into so many windows, of lengths that differ by one where they do not divide."""
     asked = "topi.nn.adaptive_pool"
     axes = _axes(data, layout, "HW", asked)
     if pool_type not in ("max", "avg"):
@@ -191,7 +178,7 @@ def upsampling(
     method: str = "nearest_neighbor",
     align_corners: bool = False,
 ) -> Tensor:
-    """`scale_h` and `scale_w` times as large: by the nearest element, or `bilinear`.
+    """Enlarge by `scale_h` and `scale_w`: by the nearest element, or `bilinear`.
 
     Bilinear samples at half-pixel centres, edges repeated, or with `align_corners` so that corners meet.
     """
@@ -236,7 +223,7 @@ def upsampling(
 
 
 def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Tensor:
-    """Blocks of channels spread over squares of `block_size`: depth first (`DCR`) or column first (`CRD`)."""
+    """Spread blocks of channels over squares of `block_size`: depth first (`DCR`) or column first (`CRD`)."""
     c, y, x = _channel_first(data, layout, "topi.nn.depth_to_space")
     if mode not in ("DCR", "CRD"):
         raise UsageError(f"no mode {mode!r}", asked="topi.nn.depth_to_space", legal="DCR, CRD")
@@ -255,7 +242,7 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
 
 
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
-    """Squares of `block_size` as blocks of channels."""
+    """Turn squares of `block_size` into blocks of channels."""
     c, y, x = _channel_first(data, layout, "topi.nn.space_to_depth")
     b = block_size
     channels = data.shape[c]

@@ -8,7 +8,7 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr
 from autosched.te.tensor import IterVar, Tensor
-from autosched.topi.shapes import accumulator, number
+from autosched.topi.arguments import accumulator, number
 
 
 def lstm(
@@ -25,7 +25,7 @@ def lstm(
     reverse: bool = False,
     weight_layout: str = "IFGO",
 ) -> tuple[Tensor, Tensor]:
-    """Hidden states and cell states of every step, each [time, batch, hidden].
+    """Return the hidden states and the cell states of every step, each [time, batch, hidden].
 
     `Xs` is [time, batch, in], `Wi` [4 * hidden, in], `Wh` [4 * hidden, hidden], biases [4 * hidden],
     initial states [batch, hidden], zero without. `weight_layout` orders the gates (input, forget,

@@ -1,6 +1,6 @@
-"""`tvm.arith`: what can be proven of index arithmetic.
+"""`tvm.arith`: simplification, bounds and proofs of index arithmetic.
 
-`Analyzer` simplifies, bounds and proves; `IntervalSet`, `Range` and `ModularSet` are what it speaks of.
+`Analyzer` simplifies, bounds and proves, in terms of `IntervalSet`, `Range` and `ModularSet`.
 `detect_linear_equation`, `detect_clip_bound` and `deduce_bound` solve for variables;
 `detect_iter_map` takes maps of indices apart, and `IndexMap` applies and inverts them.
 """
@@ -8,50 +8,28 @@
 from __future__ import annotations
 
 from autosched.tvm._missing import missing
-from autosched.tvm.arith.analyzer import Analyzer, ConstIntBound
-from autosched.tvm.arith.index_map import IndexMap
-from autosched.tvm.arith.iter_map import (
-    IterMapResult,
-    IterMark,
-    IterSplitExpr,
-    IterSumExpr,
-    detect_iter_map,
-    inverse_affine_iter_map,
-    normalize_iter_map_to_expr,
-)
-from autosched.tvm.arith.linear import deduce_bound, detect_clip_bound, detect_linear_equation
-from autosched.tvm.arith.modular import ModularSet
-from autosched.tvm.arith.region import (
-    estimate_region_lower_bound,
-    estimate_region_strict_bound,
-    estimate_region_upper_bound,
-)
-from autosched.tvm.arith.sets import NEG_INF, POS_INF, IntervalSet, IntSet, Range
-
-__all__ = [
-    "NEG_INF",
-    "POS_INF",
-    "Analyzer",
-    "ConstIntBound",
-    "IndexMap",
-    "IntSet",
-    "IntervalSet",
-    "IterMapResult",
-    "IterMark",
-    "IterSplitExpr",
-    "IterSumExpr",
-    "ModularSet",
-    "Range",
-    "deduce_bound",
-    "detect_clip_bound",
-    "detect_iter_map",
-    "detect_linear_equation",
-    "estimate_region_lower_bound",
-    "estimate_region_strict_bound",
-    "estimate_region_upper_bound",
-    "inverse_affine_iter_map",
-    "normalize_iter_map_to_expr",
-]
+from autosched.tvm.arith.analyzer import Analyzer as Analyzer
+from autosched.tvm.arith.analyzer import ConstIntBound as ConstIntBound
+from autosched.tvm.arith.index_map import IndexMap as IndexMap
+from autosched.tvm.arith.iter_map import IterMapResult as IterMapResult
+from autosched.tvm.arith.iter_map import IterMark as IterMark
+from autosched.tvm.arith.iter_map import IterSplitExpr as IterSplitExpr
+from autosched.tvm.arith.iter_map import IterSumExpr as IterSumExpr
+from autosched.tvm.arith.iter_map import detect_iter_map as detect_iter_map
+from autosched.tvm.arith.iter_map import estimate_region_lower_bound as estimate_region_lower_bound
+from autosched.tvm.arith.iter_map import estimate_region_strict_bound as estimate_region_strict_bound
+from autosched.tvm.arith.iter_map import estimate_region_upper_bound as estimate_region_upper_bound
+from autosched.tvm.arith.iter_map import inverse_affine_iter_map as inverse_affine_iter_map
+from autosched.tvm.arith.iter_map import normalize_iter_map_to_expr as normalize_iter_map_to_expr
+from autosched.tvm.arith.linear import deduce_bound as deduce_bound
+from autosched.tvm.arith.linear import detect_clip_bound as detect_clip_bound
+from autosched.tvm.arith.linear import detect_linear_equation as detect_linear_equation
+from autosched.tvm.arith.modular import ModularSet as ModularSet
+from autosched.tvm.arith.sets import NEG_INF as NEG_INF
+from autosched.tvm.arith.sets import POS_INF as POS_INF
+from autosched.tvm.arith.sets import IntervalSet as IntervalSet
+from autosched.tvm.arith.sets import IntSet as IntSet
+from autosched.tvm.arith.sets import Range as Range
 
 _INSTEAD = dict.fromkeys(
     ("solve_linear_equations", "solve_linear_inequalities", "detect_iter_map", "iter_map_simplify"),

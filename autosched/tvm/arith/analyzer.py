@@ -1,4 +1,4 @@
-"""`Analyzer`: what can be said of integer expressions, by TVM's names.
+"""`Analyzer`: simplification, bounds and proofs of integer expressions, by TVM's names.
 
     an = Analyzer()
     an.bind(x, Range(0, 8))
@@ -8,8 +8,8 @@
     with an.constraint_scope(y > 10):
         an.can_prove(y >= 5)                True
 
-It is a face for the prover of `ir.simplify`, which lowering uses by itself: that one keeps polynomials,
-ranges and facts. Constant bounds, congruences and the rules of `rewrite` are added here.
+It wraps the prover of `ir.simplify`, which lowering uses by itself, and which keeps polynomials, ranges and facts.
+Constant bounds, congruences and the rules of `rewrite` are added here.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from autosched.ir.simplify import Analyzer as Prover
 from autosched.ir.visit import substitute
 from autosched.tvm.arith.modular import ANY, ModularSet, modular_of
 from autosched.tvm.arith.rewrite import rewrite
-from autosched.tvm.arith.sets import NEG_INF, POS_INF, IntervalSet, Range, as_interval, interval_of
-
-__all__ = ["Analyzer", "ConstIntBound"]
+from autosched.tvm.arith.sets import IntervalSet, Range, as_interval, interval_of
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,10 @@ class ConstIntBound:
 
 
 class Analyzer:
-    """Variables, what is known of them, and what follows.
+    """Facts about variables, and conclusions from them.
 
-    An index expression (`ir.expr.is_index`) is a mathematical integer; a variable of 32 bits or more
-    is not bounded by its type, one of less is. "Cannot prove" never means "false".
+    An index expression (`ir.expr.is_index`) is a mathematical integer. The type of a variable bounds it if it has less
+    than 32 bits. "Cannot prove" never means "false".
     """
 
     #: rounds of rules and normal forms before the result is taken as it is
@@ -65,9 +63,9 @@ class Analyzer:
         self._modular: dict[Expr, ModularSet] = {}
         self._facts: tuple[Poly, ...] = ()  # each of them >= 0
 
-    # -- what is known ------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------
     def bind(self, var: Expr, expr: object, allow_override: bool = False) -> None:
-        """Let a variable be an expression, or lie in a `Range`.
+        """Bind a variable to an expression or a `Range`.
 
         Raises UsageError for a variable that is bound already, unless `allow_override`.
         """
@@ -85,14 +83,15 @@ class Analyzer:
             self.prover.bind(var, value, value)
 
     def update(self, var: Expr, info: ConstIntBound | ModularSet | IntervalSet, override: bool = False) -> None:
-        """Add what is known of a variable; with `override`, in place of what was known."""
+        """Add a fact about a variable; with `override`, replace those of its kind."""
         if isinstance(info, ModularSet):
             self._modular[var] = info if override else self._modular.get(var, ANY) & info
             return
         if isinstance(info, ConstIntBound):
-            info = _as_interval_set(info)
-        low = None if info.min_value is NEG_INF else self.prover.poly(info.min_value)
-        high = None if info.max_value is POS_INF else self.prover.poly(info.max_value)
+            low = None if info.min_value <= info.NEG_INF else Poly.of(info.min_value)
+            high = None if info.max_value >= info.POS_INF else Poly.of(info.max_value)
+        else:
+            low, high = (None if end is None else self.prover.poly(end) for end in info.ends)
         if not override:
             old_low, old_high = self.prover.range(var)
             low = _tighter(old_low, low, largest=True)
@@ -101,7 +100,7 @@ class Analyzer:
 
     @contextmanager
     def constraint_scope(self, constraint: Expr) -> Iterator[None]:
-        """The condition holds inside `with`."""
+        """Assume a condition inside `with`."""
         saved = self._bounds, self._modular, self._facts
         self._bounds, self._modular = dict(self._bounds), dict(self._modular)
         parts = conjuncts(constraint)
@@ -118,7 +117,7 @@ class Analyzer:
             self._bounds, self._modular, self._facts = saved
 
     def _assume_congruence(self, condition: Expr) -> None:
-        """`(x + c) % d == r` for constants says that x is r - c, modulo d."""
+        """From `(x + c) % d == r` with constants, x is r - c, modulo d."""
         if condition.op != "eq":
             return
         for side, other in (condition.args, condition.args[::-1]):
@@ -134,7 +133,7 @@ class Analyzer:
                     self._modular[v] = self._modular.get(v, ANY) & ModularSet.of(d, value)
 
     def _assume_bound(self, p: Poly) -> None:
-        """`c*x + rest >= 0` bounds x by a constant where the rest is bounded by one."""
+        """From `c*x + rest >= 0`, x has a constant bound where the rest has one."""
         for v in [a for a in p.atoms() if a.op == "var"]:
             linear = p.linear_in(v)
             slope = None if linear is None else linear[0].constant
@@ -147,29 +146,25 @@ class Analyzer:
 
     # -- questions ----------------------------------------------------------------------------
     def const_int_bound(self, expr: Expr) -> ConstIntBound:
-        """The tightest constants known between which the expression lies."""
+        """Return the tightest constants known between which the expression lies."""
         found = self.bound_of(expr)
         if is_integer_index(expr):
             simple = self.simplify(expr)
-            found = found & self.bound_of(simple)
             p = self.prover.poly(simple)
             ranged = [v for v in p.variables if self.prover.range(v) != (None, None)]
-            for largest in (False, True):
-                end = self.prover.extreme(p, ranged, largest)
-                value = None if end is None else end.constant
-                if value is not None:
-                    found = found & (Interval(-inf, value) if largest else Interval(value, inf))
-            for f in self._facts:
-                below, above = (p - f).constant, (p + f).constant
-                if below is not None:
-                    found = found & Interval(below, inf)
-                if above is not None:
-                    found = found & Interval(-inf, above)
+            ends = [self.prover.extreme(p, ranged, largest) for largest in (False, True)]
+            lows = [end.constant for end in (ends[0], *(p - f for f in self._facts)) if end is not None]
+            highs = [end.constant for end in (ends[1], *(p + f for f in self._facts)) if end is not None]
+            found = found & self.bound_of(simple)
+            found = found & Interval(
+                max((n for n in lows if n is not None), default=-inf),
+                min((n for n in highs if n is not None), default=inf),
+            )
         low, high = (max(min(end, ConstIntBound.POS_INF), ConstIntBound.NEG_INF) for end in (found.low, found.high))
         return ConstIntBound(int(low), int(high))
 
     def bound_of(self, e: Expr) -> Interval:
-        """The bound of an expression as it stands."""
+        """Return the bound of an expression as it stands."""
         return bounds_of(e, self._variable_bound)
 
     def _variable_bound(self, v: Expr) -> Interval:
@@ -184,29 +179,24 @@ class Analyzer:
         return found
 
     def modular_set(self, expr: Expr) -> ModularSet:
-        """The coefficient and base with `expr == coeff*k + base` for some integer k."""
+        """Return the coefficient and base with `expr == coeff*k + base` for some integer k."""
         found = self.congruence_of(expr)
         if is_integer_index(expr):
             found = found & self.congruence_of(self.simplify(expr))
         return found
 
     def congruence_of(self, e: Expr) -> ModularSet:
-        """The congruence of an expression as it stands."""
-        return modular_of(e, self._variable_modular)
-
-    def _variable_modular(self, v: Expr) -> ModularSet:
-        return self._modular.get(v, ANY)
+        """Return the congruence of an expression as it stands."""
+        return modular_of(e, lambda v: self._modular.get(v, ANY))
 
     def int_set(self, expr: Expr, dom_map: Mapping[Expr, object] | None = None) -> IntervalSet:
-        """An interval with all values of the expression while variables run through their sets.
+        """Return an interval with all values of the expression while variables run through their sets.
 
         dom_map: variable -> IntervalSet, Range, pair or number; without it, the variables that are bound
         """
         if dom_map is None:
-            domains = {
-                v: IntervalSet(NEG_INF if low is None else low.expr(), POS_INF if high is None else high.expr())
-                for v, (low, high) in self.prover._ranges.items()
-            }
+            bound = {v: [None if p is None else p.expr() for p in ends] for v, ends in self.prover._ranges.items()}
+            domains = {v: IntervalSet(*ends) for v, ends in bound.items()}
         else:
             domains = {v: as_interval(s) for v, s in dom_map.items()}
         found = interval_of(self.simplify(expr) if is_integer_index(expr) else expr, domains, self.prover)
@@ -214,15 +204,14 @@ class Analyzer:
 
     # -- simplification -----------------------------------------------------------------------
     def simplify(self, expr: object, steps: int = 2) -> Expr:
-        """An equal expression of the same type, as simple as is known how.
+        """Return an equal expression of the same type, as simple as possible.
 
-        The normal form of polynomials and the rules of `rewrite` take turns until nothing changes.
-        `steps` is accepted for the sake of TVM's signature.
+        The normal form of polynomials and the rules of `rewrite` take turns until nothing changes. `steps` is TVM's and
+        changes nothing.
         """
         e = as_expr(expr)
         found = self._fixpoint(e)
-        periodic = {v: m for v, m in self._modular.items() if m.coeff != 1 and v in variables(found)}
-        for v, m in periodic.items():
+        for v, m in [(v, m) for v, m in self._modular.items() if m.coeff != 1 and v in variables(found)]:
             found = self._with_congruence(found, v, m)
         return found
 
@@ -254,7 +243,7 @@ class Analyzer:
 
     # -- proofs -------------------------------------------------------------------------------
     def can_prove(self, expr: Expr, strength: int = 0) -> bool:
-        """Whether the condition is known to hold. `strength` is TVM's; everything is tried anyway."""
+        """Return whether the condition is proven. `strength` is TVM's and changes nothing."""
         result = self.simplify(expr)
         if result.op == "const":
             return bool(result.value)
@@ -283,7 +272,7 @@ class Analyzer:
         return bound.min_value > 0 or bound.max_value < 0 or 0 not in self.modular_set(difference)
 
     def can_prove_equal(self, lhs: object, rhs: object) -> bool:
-        """Whether both are known to have the same value."""
+        """Return whether the values are proven to be equal."""
         return self.can_prove(compare("eq", lhs, rhs))
 
     def can_prove_greater_equal(self, expr: Expr, lower_bound: int) -> bool:
@@ -291,12 +280,6 @@ class Analyzer:
 
     def can_prove_less(self, expr: Expr, upper_bound: int) -> bool:
         return self.can_prove(compare("lt", expr, upper_bound))
-
-
-def _as_interval_set(bound: ConstIntBound) -> IntervalSet:
-    low = NEG_INF if bound.min_value <= ConstIntBound.NEG_INF else const(bound.min_value)
-    high = POS_INF if bound.max_value >= ConstIntBound.POS_INF else const(bound.max_value)
-    return IntervalSet(low, high)
 
 
 def _tighter(old: Poly | None, new: Poly | None, largest: bool) -> Poly | None:

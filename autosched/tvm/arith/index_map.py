@@ -1,4 +1,4 @@
-"""`IndexMap`: a function of indices as data, which can be applied, inverted and compared."""
+"""`IndexMap`: a function of indices as data, to be applied, inverted and compared."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from autosched.ir.expr import Expr, as_expr, compare, const, logical_or, var
 from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.visit import substitute
 from autosched.tvm.arith.analyzer import Analyzer
-from autosched.tvm.arith.sets import POS_INF, IntervalSet, Range
-
-__all__ = ["IndexMap"]
+from autosched.tvm.arith.sets import IntervalSet, Range
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +31,7 @@ class IndexMap:
 
     @staticmethod
     def from_func(mapping: Callable[..., Any], ndim: int | None = None, index_dtype: str = "int32") -> IndexMap:
-        """What a function makes of variables. `ndim` is needed for a function with `*args` only.
+        """Return the map of a function of indices. Only a function with `*args` needs `ndim`.
 
         Raises UsageError for a function that cannot be called so or returns no list.
         """
@@ -52,7 +50,7 @@ class IndexMap:
         return IndexMap(variables, tuple(as_expr(e) for e in made))
 
     def map_indices(self, indices: Sequence[object]) -> tuple[Expr, ...]:
-        """Where these indices go."""
+        """Return the final indices of these initial ones."""
         an = Analyzer()
         return tuple(an.simplify(e) for e in self._at([as_expr(i) for i in indices]))
 
@@ -67,24 +65,24 @@ class IndexMap:
         return [substitute(e, mapping) for e in self.final_indices]
 
     def map_ranges(self, ranges: Sequence[Range]) -> tuple[Range, ...]:
-        """Ranges in which the final indices lie while the initial ones run through theirs."""
+        """Return the ranges of the final indices while the initial ones run through theirs."""
         an = Analyzer()
         domains = dict(zip(self.initial_indices, ranges, strict=True))
         found = [an.int_set(e, domains) for e in self.final_indices]
         return tuple(Range.from_min_extent(s.min_value, an.simplify(s.max_value - s.min_value + 1)) for s in found)
 
     def map_shape(self, shape: Sequence[object]) -> tuple[Expr, ...]:
-        """The shape of what is indexed by the final indices, if this is the shape for the initial ones."""
+        """Return the shape for the final indices, given that for the initial ones."""
         an = Analyzer()
         domains = {v: IntervalSet(0, as_expr(n) - 1) for v, n in zip(self.initial_indices, shape, strict=True)}
         found = [an.int_set(e, domains) for e in self.final_indices]
         for e, s in zip(self.final_indices, found, strict=True):
-            if s.max_value is POS_INF:
+            if s.ends[1] is None:
                 raise UsageError(f"{e!r} is not bounded", asked=f"map_shape({list(shape)!r})")
         return tuple(an.simplify(s.max_value + 1) for s in found)
 
     def inverse(self, shape: Sequence[object]) -> IndexMap:
-        """The map back, from where indices below `shape` go. Raises UsageError if there is none."""
+        """Return the map back to the indices below `shape`. Raises UsageError if there is none."""
         found, padded = self._inverse(shape)
         if padded is not None:
             raise UsageError(
@@ -95,8 +93,8 @@ class IndexMap:
         return found
 
     def non_surjective_inverse(self, shape: Sequence[object]) -> tuple[IndexMap, Expr]:
-        """The map back, and the condition on the final indices under which it leads outside `shape`:
-        there they are padding."""
+        """Return the map back, and the condition on the final indices under which it leads outside `shape`, so that
+        they are padding."""
         found, padded = self._inverse(shape)
         return found, const(False) if padded is None else padded
 
@@ -124,11 +122,9 @@ class IndexMap:
         return IndexMap(outputs, values), logical_or(*outside) if outside else None
 
     def is_equivalent_to(self, other: IndexMap) -> bool:
-        """Whether both are known to lead all indices to the same places."""
-        if (len(self.initial_indices), len(self.final_indices)) != (
-            len(other.initial_indices),
-            len(other.final_indices),
-        ):
+        """Return whether both are proven to map all indices alike."""
+        rank, rank_of_other = ((len(m.initial_indices), len(m.final_indices)) for m in (self, other))
+        if rank != rank_of_other:
             return False
         an = Analyzer()
         theirs = other._at(self.initial_indices)

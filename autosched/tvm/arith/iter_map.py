@@ -1,4 +1,7 @@
-"""Iterator maps by TVM's names (its `arith/iter_affine_map.cc`), without predicates: see `ir.iter_map`."""
+"""Iterator maps by TVM's names (its `arith/iter_affine_map.cc`), without predicates: see `ir.iter_map`.
+
+The regions of a tensor that loops touch (exactly, at least, at most) are estimated with them.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,13 @@ from autosched.ir.iter_map import Digit, Inversion, NoIterMap
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import simplify, to_poly
 from autosched.ir.visit import substitute
-
-__all__ = [
-    "IterMapResult",
-    "IterMark",
-    "IterSplitExpr",
-    "IterSumExpr",
-    "detect_iter_map",
-    "inverse_affine_iter_map",
-    "normalize_iter_map_to_expr",
-]
+from autosched.tvm.arith.analyzer import Analyzer
+from autosched.tvm.arith.sets import IntervalSet
 
 
 @dataclass(frozen=True, eq=False)
 class IterMark:
-    """What is taken apart: a variable (less its smallest value), or a sum that is divided; in `[0, extent)`."""
+    """The source of digits: a variable (less its smallest value), or a sum that is divided; in `[0, extent)`."""
 
     source: Expr | IterSumExpr
     extent: Expr
@@ -44,7 +39,7 @@ class IterSplitExpr:
 
 @dataclass(frozen=True, eq=False)
 class IterSumExpr:
-    """The sum of splits, those that count most first, and of `base`."""
+    """The sum of splits, largest scale first, and of `base`."""
 
     args: tuple[IterSplitExpr, ...]
     base: Expr
@@ -52,7 +47,7 @@ class IterSumExpr:
 
 @dataclass(frozen=True)
 class IterMapResult:
-    """`indices` is empty where the map could not be taken apart; `errors` says why."""
+    """The indices as sums; empty where the map could not be taken apart, for the reasons in `errors`."""
 
     indices: tuple[IterSumExpr, ...]
     errors: tuple[str, ...]
@@ -64,16 +59,16 @@ def detect_iter_map(
     predicate: object = True,
     check_level: str = "surjective",
 ) -> IterMapResult:
-    """Each index as a sum of parts of the variables, if it runs through all integers of an interval
+    """Return each index as a sum of parts of the variables, if it runs through all integers of an interval
     and the indices do so independently of one another.
 
-    check_level: `surjective`; `bijective` if every value of the variables must lead elsewhere; `nocheck`
+    predicate:   must be true: conditions are not taken into account
+    check_level: `surjective`; `bijective` if different values of the variables must give different indices; `nocheck`
 
     >>> detect_iter_map([i*4 + j // 2], {i: Range(8), j: Range(8)}).indices[0].args[0].scale
     4
 
-    Conditions are not taken into account: `predicate` must be true. Raises UsageError for a level that
-    does not exist.
+    Raises UsageError for a level that does not exist.
     """
     if check_level not in ("surjective", "bijective", "nocheck"):
         raise UsageError(
@@ -161,7 +156,7 @@ class _Detection:
 
 
 def normalize_iter_map_to_expr(expr: IterSumExpr) -> Expr:
-    """The sum as an expression of the variables again."""
+    """Return the sum as an expression of the variables again."""
     total = expr.base
     for s in expr.args:
         inside = s.source.source
@@ -173,7 +168,7 @@ def normalize_iter_map_to_expr(expr: IterSumExpr) -> Expr:
 
 
 def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[Expr]) -> dict[Expr, Expr]:
-    """Each variable, given the values of the indices: the inverse of a map that is a bijection.
+    """Return each variable, given the values of the indices: invert a map that is a bijection.
 
     >>> inverse_affine_iter_map(detect_iter_map([i*8 + j], {i: Range(4), j: Range(8)}).indices, [x])
     {i: x // 8, j: x % 8}
@@ -217,3 +212,53 @@ def _variable(source: Expr) -> tuple[Expr, Expr]:
         if v.op == "var" and linear is not None and linear[0].constant == 1:
             return v, (-linear[1]).expr()
     raise NoIterMap(f"{source!r} is not a variable and its start")
+
+
+# -- regions ------------------------------------------------------------------------------------------
+
+
+def estimate_region_upper_bound(
+    region: Sequence[Range], var_dom: Mapping[Expr, Range], predicate: object = True
+) -> list[IntervalSet]:
+    """Return for each dimension an interval with all that is touched, whatever the predicate leaves out."""
+    an = Analyzer()
+    return [_around(r, var_dom, an) for r in region]
+
+
+def _around(r: Range, var_dom: Mapping[Expr, Range], an: Analyzer) -> IntervalSet:
+    first = an.int_set(r.min, var_dom)
+    last = an.int_set(an.simplify(r.min + (r.extent - 1)), var_dom)
+    return IntervalSet(first.min_value, last.max_value)
+
+
+def estimate_region_strict_bound(
+    region: Sequence[Range], var_dom: Mapping[Expr, Range], predicate: object = True
+) -> list[IntervalSet] | None:
+    """Return the region, if it is proven to be a box of which every element is touched; else None.
+
+    >>> estimate_region_strict_bound([Range.from_min_extent(i*8 + j, 1)], {i: Range(4), j: Range(8)})
+    [IntervalSet[0, 31]]
+    """
+    if not is_const(as_expr(predicate), True):
+        return None
+    an = Analyzer()
+    if any(variables(r.extent) & var_dom.keys() for r in region):
+        return None
+    steps = []  # boxes that lie side by side: `i*4` for boxes of 4 counts as i
+    for r in region:
+        start = an.simplify(r.min)
+        first = substitute(start, {v: d.min for v, d in var_dom.items()})
+        step = an.modular_set(start - an.simplify(first)).coeff if variables(start) & var_dom.keys() else 1
+        if step > 1 and not an.can_prove(r.extent >= step):
+            return None
+        steps.append(an.simplify((start - first) // step) if step > 1 else start)
+    if detect_iter_map(steps, var_dom).errors:
+        return None
+    return [_around(r, var_dom, an) for r in region]
+
+
+def estimate_region_lower_bound(
+    region: Sequence[Range], var_dom: Mapping[Expr, Range], predicate: object = True
+) -> list[IntervalSet] | None:
+    """Return a box of which every element is touched, or None where none is proven to: the strict one."""
+    return estimate_region_strict_bound(region, var_dom, predicate)

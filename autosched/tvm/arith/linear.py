@@ -8,13 +8,11 @@ from autosched.ir.expr import Expr, maximum, minimum, variables
 from autosched.ir.poly import Poly
 from autosched.ir.prove import conjuncts, is_integer_index
 from autosched.ir.simplify import Analyzer as Prover
-from autosched.tvm.arith.sets import NEG_INF, POS_INF, IntervalSet
-
-__all__ = ["deduce_bound", "detect_clip_bound", "detect_linear_equation"]
+from autosched.tvm.arith.sets import IntervalSet
 
 
 def detect_linear_equation(expr: Expr, vars: Sequence[Expr]) -> list[Expr]:
-    """The coefficient of each variable, then what is left; empty if `expr` is not linear in them.
+    """Return the coefficient of each variable, then the rest; empty if `expr` is not linear in them.
 
     >>> detect_linear_equation(a*4 + b*6 + 7, [a])
     [4, b*6 + 7]
@@ -35,10 +33,10 @@ def detect_linear_equation(expr: Expr, vars: Sequence[Expr]) -> list[Expr]:
 
 
 def detect_clip_bound(expr: Expr, vars: Sequence[Expr]) -> list[Expr | None]:
-    """The smallest and the largest value of each variable that a conjunction of comparisons allows.
+    """Return the smallest and the largest value of each variable that a conjunction of comparisons allows.
 
-    [min of vars[0], max of vars[0], min of vars[1], ...], None for an end that is open; empty if the
-    condition does not bound the variables one by one.
+    [min of vars[0], max of vars[0], min of vars[1], ...], None for an end that is open; empty if the condition does
+    not bound the variables one by one.
 
     >>> detect_clip_bound(te.all(a*1 < b*6, a - 1 > 0), [a])
     [2, b*6 - 1]
@@ -57,7 +55,7 @@ def detect_clip_bound(expr: Expr, vars: Sequence[Expr]) -> list[Expr | None]:
             return []
         v, (end, is_low) = mentioned[0], solved
         ends = lows if is_low else highs
-        ends[v] = end if v not in ends else prover.simplify((maximum if is_low else minimum)(ends[v], end))
+        ends[v] = _tighter(ends.get(v), end, is_low, prover)
     if not lows and not highs:
         return []
     return [ends.get(v) for v in vars for ends in (lows, highs)]
@@ -101,28 +99,20 @@ def _solve(p: Poly, v: Expr, prover: Prover) -> tuple[Expr, bool] | None:
 
 
 def deduce_bound(
-    var: Expr,
-    cond: Expr,
-    hint_map: Mapping[Expr, IntervalSet],
-    relax_map: Mapping[Expr, IntervalSet],
+    var: Expr, cond: Expr, hint_map: Mapping[Expr, IntervalSet], relax_map: Mapping[Expr, IntervalSet]
 ) -> IntervalSet:
-    """The values of `var` for which `cond` holds, whatever the variables of `relax_map` are in their sets.
+    """Return the values of `var` for which `cond` holds, whatever the variables of `relax_map` are in their sets.
 
-    `hint_map` says within which sets the other variables lie: it decides signs. The result is
-    `IntervalSet.nothing()` where the condition cannot be solved for the variable.
+    hint_map: the sets of the other variables, which decide signs
+    The result is `IntervalSet.nothing()` where the condition cannot be solved for the variable.
 
     >>> deduce_bound(a, a*4 + b < 63, {}, {b: IntervalSet(0, 3)})
     IntervalSet[neg_inf, 14]
     """
     prover = Prover()
     for v, s in (*hint_map.items(), *relax_map.items()):
-        prover.bind(
-            v,
-            None if s.min_value is NEG_INF else s.min_value,
-            None if s.max_value is POS_INF else s.max_value,
-        )
-    low: Expr | None = None
-    high: Expr | None = None
+        prover.bind(v, *s.ends)
+    ends: dict[bool, Expr] = {}
     for p in _inequalities(cond, prover):
         worst = None if p is None else _worst(p, var, tuple(relax_map), prover)
         if worst is None:
@@ -135,11 +125,12 @@ def deduce_bound(
         if solved is None:
             return IntervalSet.nothing()
         end, is_low = solved
-        if is_low:
-            low = end if low is None else prover.simplify(maximum(low, end))
-        else:
-            high = end if high is None else prover.simplify(minimum(high, end))
-    return IntervalSet(NEG_INF if low is None else low, POS_INF if high is None else high)
+        ends[is_low] = _tighter(ends.get(is_low), end, is_low, prover)
+    return IntervalSet(ends.get(True), ends.get(False))
+
+
+def _tighter(old: Expr | None, end: Expr, is_low: bool, prover: Prover) -> Expr:
+    return end if old is None else prover.simplify((maximum if is_low else minimum)(old, end))
 
 
 def _worst(p: Poly, var: Expr, relaxed: Sequence[Expr], prover: Prover) -> Poly | None:

@@ -15,8 +15,6 @@ from math import gcd
 from autosched.ir.expr import Expr
 from autosched.ir.visit import post_order
 
-__all__ = ["ANY", "ModularSet", "modular_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ModularSet:
@@ -31,11 +29,11 @@ class ModularSet:
         return ModularSet(coeff, base % coeff if coeff else base)
 
     def __or__(self, other: ModularSet) -> ModularSet:
-        """The smallest of these sets with all numbers of both."""
+        """Return the smallest of these sets with all numbers of both."""
         return ModularSet.of(gcd(self.coeff, other.coeff, self.base - other.base), self.base)
 
     def __and__(self, other: ModularSet) -> ModularSet:
-        """The numbers in both, by the Chinese remainder theorem; where there are none, either set will do."""
+        """Return the numbers in both, by the Chinese remainder theorem; either set where there are none."""
         if self.coeff == 0 or other.coeff == 0:
             return self if self.coeff == 0 else other
         common = gcd(self.coeff, other.coeff)
@@ -52,14 +50,12 @@ class ModularSet:
 ANY = ModularSet(1, 0)
 
 
-def modular_of(
-    e: Expr, variable: Callable[[Expr], ModularSet], in_type: Callable[[Expr], bool] = lambda e: False
-) -> ModularSet:
-    """What is known of `e`, given what is of its variables; `in_type` says that arithmetic does not wrap."""
+def modular_of(e: Expr, variable: Callable[[Expr], ModularSet]) -> ModularSet:
+    """Return the congruence of `e`, given those of its variables."""
     known: dict[Expr, ModularSet] = {}
     for node in post_order(e):
         found = _rule(node, [known[a] for a in node.args], variable)
-        if found != ANY and not node.index and not in_type(node):  # it is so modulo 2^bits
+        if found != ANY and not node.index:  # it wraps: it is so modulo 2^bits
             found = found | ModularSet.of(1 << node.dtype.bits, found.base)
         known[node] = found
     return known[e]
@@ -83,14 +79,6 @@ def _rule(e: Expr, args: list[ModularSet], variable: Callable[[Expr], ModularSet
             return args[1] | args[2]
     rule = _RULES.get(e.op)
     return ANY if rule is None else rule(*args)
-
-
-def _add(a: ModularSet, b: ModularSet) -> ModularSet:
-    return ModularSet.of(gcd(a.coeff, b.coeff), a.base + b.base)
-
-
-def _sub(a: ModularSet, b: ModularSet) -> ModularSet:
-    return ModularSet.of(gcd(a.coeff, b.coeff), a.base - b.base)
 
 
 def _mul(a: ModularSet, b: ModularSet) -> ModularSet:
@@ -133,12 +121,9 @@ def _truncmod(a: ModularSet, b: ModularSet) -> ModularSet:
     return found if b.coeff == 0 and b.base else found | ModularSet(0, 0)
 
 
-def _shl(a: ModularSet, b: ModularSet) -> ModularSet:
-    return _mul(a, ModularSet(0, 1 << b.base)) if b.coeff == 0 and 0 <= b.base < 32 else ANY
-
-
-def _shr(a: ModularSet, b: ModularSet) -> ModularSet:
-    return _floordiv(a, ModularSet(0, 1 << b.base)) if b.coeff == 0 and 0 <= b.base < 32 else ANY
+def _shift(rule: Callable[[ModularSet, ModularSet], ModularSet]) -> Callable[[ModularSet, ModularSet], ModularSet]:
+    """Shifts are products with, or quotients by, powers of two."""
+    return lambda a, b: rule(a, ModularSet(0, 1 << b.base)) if b.coeff == 0 and 0 <= b.base < 32 else ANY
 
 
 def _bitand(a: ModularSet, b: ModularSet) -> ModularSet:
@@ -151,14 +136,14 @@ def _bitand(a: ModularSet, b: ModularSet) -> ModularSet:
 
 _RULES: dict[str, Callable[..., ModularSet]] = {
     "neg": lambda a: ModularSet.of(a.coeff, -a.base),
-    "add": _add,
-    "sub": _sub,
+    "add": lambda a, b: ModularSet.of(gcd(a.coeff, b.coeff), a.base + b.base),
+    "sub": lambda a, b: ModularSet.of(gcd(a.coeff, b.coeff), a.base - b.base),
     "mul": _mul,
     "floordiv": _floordiv,
     "floormod": _floormod,
     "truncdiv": _truncdiv,
     "truncmod": _truncmod,
-    "shl": _shl,
-    "shr": _shr,
+    "shl": _shift(_mul),
+    "shr": _shift(_floordiv),
     "bitand": _bitand,
 }

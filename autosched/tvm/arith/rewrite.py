@@ -1,9 +1,9 @@
-"""Rules for what polynomials say nothing of: min and max, select, comparisons, conditions, truncation.
+"""Rules beyond polynomials: min and max, select, comparisons, conditions, truncation.
 
-`rewrite(e, analyzer)` applies them once to every part of `e`, from the leaves up; `Analyzer.simplify`
-alternates that with the normal form of polynomials. Each rule is an identity of the integers, where a
-division by zero gives 0 (`tests/unit/tvm/test_arith_laws.py` checks them by brute force, and z3 proves what
-they make of random expressions). The comment beside a rule is the identity.
+`rewrite(e, analyzer)` applies them once to every part of `e`, from the leaves up; `Analyzer.simplify` alternates that
+with the normal form of polynomials. Each rule is an identity of the integers, where a division by zero gives 0
+(`tests/unit/tvm/test_arith_laws.py` checks them by brute force, and z3 proves their results on random expressions). The
+comment beside a rule is the identity.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from autosched.ir.visit import post_order, rebuild
 if TYPE_CHECKING:
     from autosched.tvm.arith.analyzer import Analyzer
 
-__all__ = ["rewrite"]
-
 _SUMS = frozenset(("add", "sub", "mul", "neg"))
 _COMPARE = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 _CHOICES = ("select", "if_then_else")
@@ -30,7 +28,7 @@ _OTHER = {"min": "max", "max": "min"}
 
 
 def rewrite(e: Expr, an: Analyzer) -> Expr:
-    """`e` with every rule applied once to each of its parts, from the leaves up."""
+    """Return `e` with every rule applied once to each of its parts, from the leaves up."""
     new: dict[Expr, Expr] = {}
     for node in post_order(e):
         args = tuple(new[a] for a in node.args)
@@ -53,7 +51,7 @@ def _apply(e: Expr, an: Analyzer) -> Expr:
 
 
 def _typed(found: Poly | Expr | None, e: Expr, an: Analyzer) -> Expr:
-    """What a rule found, in the type of `e`."""
+    """The result of a rule, in the type of `e`."""
     if found is None:
         return e
     return an.prover._typed(an.prover.expr(found) if isinstance(found, Poly) else found, e)
@@ -226,7 +224,7 @@ def _truncated_parts(p: Poly, an: Analyzer) -> Poly | None:
 
 
 def _absorbed(p: Poly, an: Analyzer) -> Poly | None:
-    """max(x, y) - x = max(0, y - x): what stands beside an extremum goes in where that makes less of it."""
+    """max(x, y) - x = max(0, y - x): terms beside an extremum go in where that leaves fewer of them."""
     for atom, c in _single_atoms(p, ("min", "max")):
         rest = _without(p, atom)
         if not rest.terms or c not in (1, -1):
@@ -328,7 +326,7 @@ def _truncmod(e: Expr, an: Analyzer) -> Poly | Expr | None:
 
 
 def _floordiv(e: Expr, an: Analyzer) -> Poly | Expr | None:
-    """By what is known modulo the divisor: (x - x%d)/d needs no rounding where x%d is known."""
+    """(x - x%d)/d needs no rounding where x%d is known."""
     d = _constant_divisor(e)
     if d <= 0:
         return None

@@ -1,4 +1,4 @@
-"""Intervals whose ends are expressions, and what an expression's values are while variables run through them.
+"""Intervals whose ends are expressions, and the interval of an expression while variables run through theirs.
 
     with a in [0, 9]:    a*4 + b    lies in [b, b + 36]
 
@@ -8,33 +8,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autosched.errors import UsageError
-from autosched.ir.dims import Range
-from autosched.ir.expr import Expr, as_expr, binary, const, maximum, minimum, var, variables
+from autosched.ir.dims import Range as Range
+from autosched.ir.expr import Expr, as_expr, const, maximum, minimum, var, variables
 from autosched.ir.prove import is_integer_index
 from autosched.ir.simplify import Analyzer as Prover
-
-__all__ = ["NEG_INF", "POS_INF", "IntSet", "IntervalSet", "Range", "as_interval", "interval_of"]
 
 #: ends of intervals that are not bounded
 POS_INF = var("pos_inf", "int64", "scalar")
 NEG_INF = var("neg_inf", "int64", "scalar")
 
 
+Ends = tuple[Expr | None, Expr | None]
+
+
 class IntSet:
-    """Sets of integers; `IntervalSet` is the one kind there is."""
+    """Sets of integers; `IntervalSet` is the only kind."""
 
     @staticmethod
     def single_point(point: object) -> IntervalSet:
-        """The set of one integer."""
+        """Return the set of one integer."""
         return IntervalSet(point, point)
 
     @staticmethod
     def vector(vec: Expr) -> IntervalSet:
-        """The values of a vector's lanes: an interval around them."""
+        """Return an interval around the lanes of a vector."""
         if vec.op == "ramp":
             base, stride = vec.args
             last = base + stride * (vec.dtype.lanes - 1)
@@ -50,14 +52,20 @@ class IntSet:
 
 @dataclass(frozen=True, eq=False)
 class IntervalSet(IntSet):
-    """The integers `min_value <= x <= max_value`; `NEG_INF` and `POS_INF` stand for open ends."""
+    """The integers `min_value <= x <= max_value`. `NEG_INF` and `POS_INF` are open ends; None gives one."""
 
     min_value: Expr
     max_value: Expr
 
     def __init__(self, min_value: object, max_value: object) -> None:
-        object.__setattr__(self, "min_value", as_expr(min_value))
-        object.__setattr__(self, "max_value", as_expr(max_value))
+        object.__setattr__(self, "min_value", NEG_INF if min_value is None else as_expr(min_value))
+        object.__setattr__(self, "max_value", POS_INF if max_value is None else as_expr(max_value))
+
+    @property
+    def ends(self) -> Ends:
+        """Both ends; None for one that is open."""
+        low = None if self.min_value is NEG_INF else self.min_value
+        return low, None if self.max_value is POS_INF else self.max_value
 
     @staticmethod
     def everything() -> IntervalSet:
@@ -78,7 +86,7 @@ class IntervalSet(IntSet):
 
 
 def as_interval(values: object) -> IntervalSet:
-    """An interval as it is, a Range, a pair of ends, or one integer."""
+    """Return the interval of a Range, a pair of ends, or one integer; an interval as it is."""
     if isinstance(values, IntervalSet):
         return values
     if isinstance(values, Range):
@@ -88,22 +96,15 @@ def as_interval(values: object) -> IntervalSet:
     return IntSet.single_point(values)
 
 
-_Ends = tuple[Expr | None, Expr | None]
 _CONDITIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "likely"))
 
 
 def interval_of(e: Expr, domains: Mapping[Expr, IntervalSet], prover: Prover) -> IntervalSet:
-    """An interval with all values of the index `e` while the variables of `domains` run through theirs."""
+    """Return an interval with all values of the index `e` while the variables of `domains` run through theirs."""
     if not is_integer_index(e):
         return IntervalSet.everything() if variables(e) & domains.keys() else IntSet.single_point(e)
-    finite = {
-        v: (
-            None if d.min_value is NEG_INF else prover.poly(d.min_value),
-            None if d.max_value is POS_INF else prover.poly(d.max_value),
-        )
-        for v, d in domains.items()
-    }
-    with prover.tightened(finite):
+    ranges = {v: [None if end is None else prover.poly(end) for end in d.ends] for v, d in domains.items()}
+    with prover.tightened({v: (low, high) for v, (low, high) in ranges.items()}):
         simple = prover.simplify(e)
         low, high = _Evaluation(domains, prover).ends(simple)
         p = prover.poly(simple)
@@ -112,9 +113,7 @@ def interval_of(e: Expr, domains: Mapping[Expr, IntervalSet], prover: Prover) ->
             low = prover.expr(tight[0])
         if tight[1] is not None and (high is None or prover.prove_nonneg(prover.poly(high) - tight[1])):
             high = prover.expr(tight[1])
-    return IntervalSet(
-        NEG_INF if low is None else prover.simplify(low), POS_INF if high is None else prover.simplify(high)
-    )
+    return IntervalSet(*(None if end is None else prover.simplify(end) for end in (low, high)))
 
 
 class _Evaluation:
@@ -122,48 +121,40 @@ class _Evaluation:
 
     def __init__(self, domains: Mapping[Expr, IntervalSet], prover: Prover) -> None:
         self.domains, self.prover = domains, prover
-        self.known: dict[Expr, _Ends] = {}
+        self.known: dict[Expr, Ends] = {}
 
-    def ends(self, e: Expr) -> _Ends:
+    def ends(self, e: Expr) -> Ends:
         if not variables(e) & self.domains.keys():
             return e, e
         if e not in self.known:
             self.known[e] = self._ends(e)
         return self.known[e]
 
-    def _ends(self, e: Expr) -> _Ends:
+    def _ends(self, e: Expr) -> Ends:
         if e.op == "var":
-            own = self.domains[e]
-            low, high = own.min_value, own.max_value
-            first = None if low is NEG_INF else low if e in variables(low) else self.ends(low)[0]
-            last = None if high is POS_INF else high if e in variables(high) else self.ends(high)[1]
+            first, last = self.domains[e].ends
+            first = first if first is None or e in variables(first) else self.ends(first)[0]
+            last = last if last is None or e in variables(last) else self.ends(last)[1]
             return first, last
         if e.op in _CONDITIONS:
             return const(0), const(1)
-        if e.op in ("select", "if_then_else"):
-            (a, b), (c, d) = self.ends(e.args[1]), self.ends(e.args[2])
-            return _both(minimum, a, c), _both(maximum, b, d)
         if e.op == "cast":
             return self.ends(e.args[0])
         if e.op == "neg":
             a, b = self.ends(e.args[0])
             return (None if b is None else -b), (None if a is None else -a)
-        (a, b), (c, d) = self.ends(e.args[0]), self.ends(e.args[1])
+        (a, b), (c, d) = self.ends(e.args[-2]), self.ends(e.args[-1])
         match e.op:
+            case "select" | "if_then_else":
+                return _both(minimum, a, c), _both(maximum, b, d)
             case "add":
-                return _both(_plus, a, c), _both(_plus, b, d)
+                return _both(operator.add, a, c), _both(operator.add, b, d)
             case "sub":
-                return _both(_minus, a, d), _both(_minus, b, c)
-            case "min" | "max":
-                pick = minimum if e.op == "min" else maximum
-                known = [x for x in ((a, c) if e.op == "max" else (b, d)) if x is not None]
-                least, most = _both(pick, a, c), _both(pick, b, d)
-                only = known[0] if len(known) == 1 else None  # max(x, y) >= y, whatever x is
-                return (
-                    (least if only is None else only, most)
-                    if e.op == "max"
-                    else (least, most if only is None else only)
-                )
+                return _both(operator.sub, a, d), _both(operator.sub, b, c)
+            case "min":  # min(x, y) <= y, whatever x is
+                return _both(minimum, a, c), d if b is None else b if d is None else minimum(b, d)
+            case "max":
+                return c if a is None else a if c is None else maximum(a, c), _both(maximum, b, d)
             case "mul":
                 return self._product((a, b), (c, d))
             case "floordiv" | "truncdiv" | "floormod" | "truncmod":
@@ -176,7 +167,7 @@ class _Evaluation:
         p = self.prover.poly(e)
         return 1 if self.prover.prove_nonneg(p) else -1 if self.prover.prove_nonneg(-p) else 0
 
-    def _product(self, x: _Ends, y: _Ends) -> _Ends:
+    def _product(self, x: Ends, y: Ends) -> Ends:
         """By a factor that is one point of known sign, or of two that are nowhere negative."""
         for (a, b), (c, d) in ((x, y), (y, x)):
             if c is not None and c is d:
@@ -185,17 +176,18 @@ class _Evaluation:
                 if sign:
                     return (low, high) if sign > 0 else (high, low)
         if self._sign(x[0]) > 0 and self._sign(y[0]) > 0:
-            return _both(_product, x[0], y[0]), _both(_product, x[1], y[1])
+            return _both(operator.mul, x[0], y[0]), _both(operator.mul, x[1], y[1])
         return None, None
 
-    def _division(self, op: str, x: _Ends, y: _Ends) -> _Ends:
+    def _division(self, op: str, x: Ends, y: Ends) -> Ends:
         """By one positive point."""
         a, b = x
         d = y[0] if y[0] is y[1] else None
         if d is None or not self.prover.prove_nonneg(self.prover.poly(d) - 1):
             return None, None
         if op in ("floordiv", "truncdiv"):
-            return (None if a is None else _quotient(op, a, d)), (None if b is None else _quotient(op, b, d))
+            divide = operator.floordiv if op == "floordiv" else operator.truediv
+            return (None if a is None else divide(a, d)), (None if b is None else divide(b, d))
         if op == "truncmod" and self._sign(a) <= 0:
             return 1 - d, d - 1
         if a is not None and b is not None and self._sign(a) > 0:
@@ -205,21 +197,5 @@ class _Evaluation:
         return const(0), d - 1
 
 
-def _quotient(op: str, a: Expr, b: Expr) -> Expr:
-    return a // b if op == "floordiv" else a / b
-
-
-def _plus(a: Expr, b: Expr) -> Expr:
-    return a + b
-
-
-def _minus(a: Expr, b: Expr) -> Expr:
-    return a - b
-
-
-def _product(a: Expr, b: Expr) -> Expr:
-    return binary("mul", a, b)
-
-
-def _both(combine: object, a: Expr | None, b: Expr | None) -> Expr | None:
-    return None if a is None or b is None else combine(a, b)  # type: ignore[operator]
+def _both(combine: Callable[[Expr, Expr], Expr], a: Expr | None, b: Expr | None) -> Expr | None:
+    return None if a is None or b is None else combine(a, b)

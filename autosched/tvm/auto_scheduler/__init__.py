@@ -1,19 +1,18 @@
 """`tvm.auto_scheduler`: tasks without templates, and Ansor's logs, over this package's space and tuning loop.
 
 workload_registry.py  functions that make workloads, and their keys
-compute_dag.py        a computation, in the order that Ansor numbers its stages in
-transform_step.py     the steps of Ansor's records, done to a schedule
+utils.py              keys of workloads, compared
+compute_dag.py        a computation, in the order of Ansor's stage numbers
+transform_step.py     the steps of Ansor's records, replayed on a schedule
 loop_state.py         states: steps, or traces of ours; editing them
-measure.py            measuring options and results
+layout.py             inputs of free layout
+measure.py            measuring options and results, limits of a device
 measure_record.py     logs
-search_task.py        tasks
-search_policy.py      how to search
-sketch_rule.py        rules of Ansor's, asked before those of the generator
-cost_model.py         names of models
-tuning.py             where tasks meet the tuning loop
+search_task.py        tasks, tuned and built
 task_scheduler.py     several tasks
-dispatcher.py         which state a workload gets
-utils.py              keys of workloads
+search_policy.py      search policies; rules of Ansor's
+cost_model.py         names of models
+dispatcher.py         contexts that choose a state
 """
 
 from __future__ import annotations
@@ -32,94 +31,47 @@ from autosched.tvm.auto_scheduler import (
     utils,
     workload_registry,
 )
-from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOption
-from autosched.tvm.auto_scheduler.cost_model import RandomModel, XGBModel
-from autosched.tvm.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
-from autosched.tvm.auto_scheduler.measure import (
-    LocalBuilder,
-    LocalRPCMeasureContext,
-    LocalRunner,
-    MeasureInput,
-    MeasureResult,
-    RPCRunner,
-)
-from autosched.tvm.auto_scheduler.measure_record import (
-    RecordReader,
-    RecordToFile,
-    load_best_record,
-    load_records,
-    save_records,
-)
-from autosched.tvm.auto_scheduler.search_policy import (
-    EmptyPolicy,
-    PreloadCustomSketchRule,
-    PreloadMeasuredStates,
-    SketchPolicy,
-)
-from autosched.tvm.auto_scheduler.search_task import (
-    HardwareParams,
-    SearchTask,
-    TuningOptions,
-    auto_schedule,
-    create_task,
-)
-from autosched.tvm.auto_scheduler.task_scheduler import TaskScheduler
-from autosched.tvm.auto_scheduler.workload_registry import make_workload_key, register_workload
+from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG as ComputeDAG
+from autosched.tvm.auto_scheduler.compute_dag import LayoutRewriteOption as LayoutRewriteOption
+from autosched.tvm.auto_scheduler.cost_model import RandomModel as RandomModel
+from autosched.tvm.auto_scheduler.cost_model import XGBModel as XGBModel
+from autosched.tvm.auto_scheduler.dispatcher import ApplyHistoryBest as ApplyHistoryBest
+from autosched.tvm.auto_scheduler.dispatcher import DispatchContext as DispatchContext
+from autosched.tvm.auto_scheduler.measure import LocalBuilder as LocalBuilder
+from autosched.tvm.auto_scheduler.measure import LocalRPCMeasureContext as LocalRPCMeasureContext
+from autosched.tvm.auto_scheduler.measure import LocalRunner as LocalRunner
+from autosched.tvm.auto_scheduler.measure import MeasureInput as MeasureInput
+from autosched.tvm.auto_scheduler.measure import MeasureResult as MeasureResult
+from autosched.tvm.auto_scheduler.measure import RPCRunner as RPCRunner
+from autosched.tvm.auto_scheduler.measure_record import RecordReader as RecordReader
+from autosched.tvm.auto_scheduler.measure_record import RecordToFile as RecordToFile
+from autosched.tvm.auto_scheduler.measure_record import load_best_record as load_best_record
+from autosched.tvm.auto_scheduler.measure_record import load_records as load_records
+from autosched.tvm.auto_scheduler.measure_record import save_records as save_records
+from autosched.tvm.auto_scheduler.search_policy import EmptyPolicy as EmptyPolicy
+from autosched.tvm.auto_scheduler.search_policy import PreloadCustomSketchRule as PreloadCustomSketchRule
+from autosched.tvm.auto_scheduler.search_policy import PreloadMeasuredStates as PreloadMeasuredStates
+from autosched.tvm.auto_scheduler.search_policy import SketchPolicy as SketchPolicy
+from autosched.tvm.auto_scheduler.search_task import HardwareParams as HardwareParams
+from autosched.tvm.auto_scheduler.search_task import SearchTask as SearchTask
+from autosched.tvm.auto_scheduler.search_task import TuningOptions as TuningOptions
+from autosched.tvm.auto_scheduler.search_task import auto_schedule as auto_schedule
+from autosched.tvm.auto_scheduler.search_task import create_task as create_task
+from autosched.tvm.auto_scheduler.task_scheduler import TaskScheduler as TaskScheduler
+from autosched.tvm.auto_scheduler.workload_registry import make_workload_key as make_workload_key
+from autosched.tvm.auto_scheduler.workload_registry import register_workload as register_workload
 
 load_best = load_best_record
 
-__all__ = [
-    "ApplyHistoryBest",
-    "ComputeDAG",
-    "DispatchContext",
-    "EmptyPolicy",
-    "HardwareParams",
-    "LayoutRewriteOption",
-    "LocalBuilder",
-    "LocalRPCMeasureContext",
-    "LocalRunner",
-    "MeasureInput",
-    "MeasureResult",
-    "PreloadCustomSketchRule",
-    "PreloadMeasuredStates",
-    "RPCRunner",
-    "RandomModel",
-    "RecordReader",
-    "RecordToFile",
-    "SearchTask",
-    "SketchPolicy",
-    "TaskScheduler",
-    "TuningOptions",
-    "XGBModel",
-    "auto_schedule",
-    "compute_dag",
-    "cost_model",
-    "create_task",
-    "dispatcher",
-    "load_best",
-    "load_best_record",
-    "load_records",
-    "loop_state",
-    "make_workload_key",
-    "measure",
-    "measure_record",
-    "register_workload",
-    "save_records",
-    "search_policy",
-    "search_task",
-    "task_scheduler",
-    "utils",
-    "workload_registry",
-]
-
+_NO_GRAPHS = "graphs of operators are not read yet"
 _INSTEAD = {
     "feature": "autosched.space.features: what cost models see of a candidate",
-    "relay_integration": "graphs of operators are not read yet",
-    "extract_tasks": "graphs of operators are not read yet: SearchTask(func, args) for each operator",
-    "rewrite_compute_body": "graphs of operators are not read yet",
-    "rewrite_tensor_shape": "graphs of operators are not read yet",
-    "remove_index_check": "graphs of operators are not read yet",
-    "is_auto_scheduler_enabled": "graphs of operators are not read yet",
+    "relay_integration": _NO_GRAPHS,
+    "extract_tasks": f"{_NO_GRAPHS}: SearchTask(func, args) for each operator",
+    "rewrite_compute_body": _NO_GRAPHS,
+    "rewrite_tensor_shape": _NO_GRAPHS,
+    "remove_index_check": _NO_GRAPHS,
+    "is_auto_scheduler_enabled": _NO_GRAPHS,
     "get_shape_from_rewritten_layout": "layouts are rewritten by stages of the schedule: LayoutRewriteOption",
     "register_task_input_check_func": "SearchTask(.., task_inputs={name of a tensor: array})",
     "ApplyHistoryBestOrSample": "auto_scheduler.ApplyHistoryBest, and SearchTask.tune with 0 trials",

@@ -1,4 +1,4 @@
-"""`ComputeDAG`: a computation as Ansor sees it, which is where the numbers of its records come from."""
+"""`ComputeDAG`: a computation with its operations in Ansor's order, whose numbers its records have."""
 
 from __future__ import annotations
 
@@ -17,30 +17,25 @@ from autosched.te.work import work_of
 from autosched.tvm.auto_scheduler.loop_state import State, StateObject
 from autosched.tvm.auto_scheduler.workload_registry import workload_key_to_tensors
 
-__all__ = ["ComputeDAG", "LayoutRewriteOption", "sort"]
-
 
 class LayoutRewriteOption(IntEnum):
-    """What becomes of the layout of an input that `attrs={"layout_free_placeholders": [..]}` names."""
+    """Ways to treat the layout of an input that `attrs={"layout_free_placeholders": [..]}` names."""
 
-    #: nothing
     NO_REWRITE = 0
-    #: a stage copies the input into the order in which it is read
-    INSERT_TRANSFORM_STAGE = 1
-    #: the caller has it in that order already: not here, see `ComputeDAG.apply_steps_from_state`
-    REWRITE_FOR_PRE_TRANSFORMED = 2
+    INSERT_TRANSFORM_STAGE = 1  #: a stage copies the input into the order in which it is read
+    REWRITE_FOR_PRE_TRANSFORMED = 2  #: the caller has it in that order: not here, see `apply_steps_from_state`
 
     @staticmethod
     def get_target_default(target: Any, in_relay_integration: bool = False) -> LayoutRewriteOption:
-        """For a CPU, to insert a stage; else nothing."""
+        """Return INSERT_TRANSFORM_STAGE for a CPU, else NO_REWRITE."""
         return LayoutRewriteOption(int(str(target).split()[0] in ("llvm", "c")))
 
 
 def sort(tensors: Sequence[Tensor]) -> list[Operation]:
-    """The operations that compute `tensors` in Ansor's order, producers first.
+    """Return the operations that compute `tensors` in Ansor's order, producers first.
 
-    Of those whose inputs are all there, the one comes first that a depth-first search from the last of
-    the tensors, the last input first, has met last.
+    Of those whose inputs are all there, the first is the one that a depth-first search from the last of the tensors,
+    the last input first, has met last.
     """
     met: dict[Operation, int] = {}
     waiting: dict[Operation, int] = {}
@@ -93,7 +88,7 @@ class ComputeDAG:
 
     @property
     def outputs(self) -> list[Tensor]:
-        """What is computed and read by nobody."""
+        """The computed tensors without readers."""
         read = {t.op for op in self.ops for t in op.input_tensors}
         return [t for op in self.ops if op not in read and not isinstance(op, PlaceholderOp) for t in op.outputs]
 
@@ -105,31 +100,28 @@ class ComputeDAG:
 
     @cached_property
     def key(self) -> str:
-        """What this package knows the computation by: a hash of operations, shapes and types."""
+        """This package's key of the computation: a hash of operations, shapes and types."""
         return Workload("compute_dag", tuple(self.tensors)).key
 
     def hash_key(self) -> str:
-        """`key`. It is not TVM's, which is a hash of texts that TVM alone prints."""
+        """Return `key`. It is not TVM's, which is a hash of texts that TVM alone prints."""
         return self.key
 
     def workload_key(self) -> str:
-        """A key for `SearchTask`: the hash and the shapes of the arguments."""
+        """Return a key for `SearchTask`: the hash and the shapes of the arguments."""
         shapes = [[int(d) if d.op == "const" else repr(d) for d in t.shape] for t in self.tensors]
         return json.dumps([self.key, *shapes])
 
-    @property
-    def init_state(self) -> State:
-        """The state to which nothing was done."""
+    def get_init_state(self) -> State:
+        """Return the state without steps."""
         return State(StateObject(), self)
 
-    def get_init_state(self) -> State:
-        """The state to which nothing was done."""
-        return State(StateObject(), self)
+    init_state = property(get_init_state)
 
     def apply_steps_from_state(
         self, state: Any, layout_rewrite: int = LayoutRewriteOption.NO_REWRITE
     ) -> tuple[Schedule, list[Tensor]]:
-        """The schedule that a state stands for, and the arguments.
+        """Return the schedule of a state, and the arguments.
 
         `layout_rewrite`: see `LayoutRewriteOption`. Raises RecordError for a state of another computation, and
         UsageError for REWRITE_FOR_PRE_TRANSFORMED, which is a rewrite of the whole network.
@@ -143,11 +135,11 @@ class ComputeDAG:
         return state.schedule(self, layout_rewrite != LayoutRewriteOption.NO_REWRITE), list(self.tensors)
 
     def print_python_code_from_state(self, state: Any) -> str:
-        """The schedule as Python."""
+        """Return the schedule as Python."""
         return str(state.schedule(self).trace)
 
     def infer_bound_from_state(self, state: Any) -> Any:
-        """The state. How many iterations loops have is known to the schedule's loops: `tvm.lower(..)`."""
+        """Return the state as it is: the loops of its schedule know their lengths."""
         return state
 
     def __repr__(self) -> str:

@@ -6,11 +6,9 @@ from typing import Any
 
 from autosched.errors import UsageError
 
-__all__ = ["RandomModel", "XGBModel"]
-
 
 class RandomModel:
-    """Every candidate is as good as any other: `model="random"`."""
+    """Rates every candidate alike: `model="random"`."""
 
     name = "random"
     logs: tuple[str, ...] = ()
@@ -19,8 +17,8 @@ class RandomModel:
 class XGBModel:
     """Boosted trees, trained while tuning: `model="xgb"`.
 
-    What it learns from, and when, is its own business: `verbose_eval`, `num_warmup_sample`, `seed` and
-    `adaptive_training` change nothing. Raises UsageError for a `model_file`.
+    `verbose_eval`, `num_warmup_sample`, `seed` and `adaptive_training` change nothing. Raises UsageError for a
+    `model_file`.
     """
 
     name = "xgb"
@@ -37,11 +35,11 @@ class XGBModel:
         self.logs: list[str] = []
 
     def load(self, file_name: str) -> None:
-        """Raises UsageError: models are trained anew, from records."""
+        """Raise UsageError: models are trained anew, from records."""
         _no_file("XGBModel.load", file_name)
 
     def update_from_file(self, file_name: str, n_lines: int | None = None) -> None:
-        """Learn from a log too, when a search begins: a policy with this model goes on from its records."""
+        """Learn from a log: a policy with this model goes on from its records."""
         self.logs.append(str(file_name))
 
 

@@ -1,4 +1,4 @@
-"""Which state a workload gets: the contexts that `with` puts in force, the innermost first.
+"""Contexts, which say what state a workload gets: those that `with` puts in force, the innermost first.
 
 with auto_scheduler.ApplyHistoryBest(log) as best:
     state = best.query(target, task.workload_key)
@@ -18,22 +18,20 @@ from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult
 from autosched.tvm.auto_scheduler.measure_record import load_records, rank
 from autosched.tvm.tuning_common import Context
 
-__all__ = ["ApplyHistoryBest", "DispatchContext", "FallbackContext"]
-
 _logger = logging.getLogger("auto_scheduler")
 
 Pair = tuple[MeasureInput, MeasureResult]
 
 
 class DispatchContext(Context):
-    """Base class. `current` is the innermost one in force; `_query_inside` answers None to pass a question on."""
+    """Base class. `current` is the innermost one in force; `_query_inside` returns None to pass a question on."""
 
     def query(
         self, target: Any, workload_key: str, has_complex_op: bool = True, dag: Any = None, func_name: str | None = None
     ) -> Any:
-        """The state for a workload on a target, or None where none is known.
+        """Return the state for a workload on a target, or None where none is known.
 
-        With a `dag`, also of records of this package that do not say the key.
+        With a `dag`, records of this package without the key count, too.
         """
         found = self._query_inside(target, workload_key, "" if dag is None else dag.key)
         if found is not None or self._outer is None:
@@ -46,11 +44,11 @@ class DispatchContext(Context):
 
 
 class ApplyHistoryBest(DispatchContext):
-    """The fastest state of a log for the workload, on the same kind of target.
+    """Gives the fastest state of a log for the workload, on the same kind of target.
 
-    `records`: a file's name, or pairs of MeasureInput and MeasureResult; at most `n_lines` of them. With
-    `include_compatible`, also of workloads whose schedules it could use. Raises RecordError for a file that
-    is not there.
+    records:            a file's name, or pairs of MeasureInput and MeasureResult; at most `n_lines` of them
+    include_compatible: use records of workloads whose schedules fit, too
+    Raises RecordError for a file that is not there.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ def _kind(target: Any) -> str:
 
 
 class FallbackContext(DispatchContext):
-    """The outermost: nothing, with one warning for each workload."""
+    """The outermost context: gives what `update` was told, else None, with one warning for each workload."""
 
     def __init__(self) -> None:
         super().__init__()

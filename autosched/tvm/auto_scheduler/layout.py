@@ -1,4 +1,4 @@
-"""Inputs of free layout: copied into the order in which a replayed schedule reads them.
+"""Inputs of free layout, copied into the order in which a replayed schedule reads them.
 
 C[i, j] += A[i, k] * B[k, j]     in loops  i.0 j.0 k.0 i.1 k.1 j.1,  j.1 of 8 and k.1 of 4 iterations
 B.global[j // 8, k // 4, k % 4, j % 8] = B[k, j]     so that B is read from one end to the other
@@ -15,8 +15,6 @@ from autosched.ir.visit import post_order
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Stage
 from autosched.te.tensor import IterVar, Operation, Tensor
-
-__all__ = ["FREE", "insert_transforms"]
 
 #: attribute of an operation: a list of its inputs
 FREE = "layout_free_placeholders"
@@ -37,10 +35,7 @@ class _Digit:
 
 
 def insert_transforms(s: Schedule, ops: Sequence[Operation]) -> None:
-    """Copy the inputs of free layout that one stage reads element by element, in loops that are not fused.
-
-    Others stay as they are: the layout never changes a result.
-    """
+    """Copy the inputs of free layout that one stage reads element by element, in loops that are not fused."""
     for op in ops:
         for tensor in getattr(op, "attrs", {}).get(FREE, ()):
             readers = s.readers(tensor) if isinstance(tensor, Tensor) else []
@@ -50,8 +45,8 @@ def insert_transforms(s: Schedule, ops: Sequence[Operation]) -> None:
 
 
 def _order(stage: Stage, tensor: Tensor) -> list[tuple[int, _Digit]] | None:
-    """The dimensions and digits that the loops of a stage go through, outermost first; None where it is not
-    as simple as that, or what it is anyway."""
+    """The dimension and digit of each loop of a stage, outermost first; None where loops do not map to digits of the
+    tensor's dimensions, or the order is that of the tensor."""
     reads = {e.args for body in stage.body for e in post_order(body) if e.op == "read" and e.value is tensor}
     if len(reads) != 1:
         return None
@@ -68,7 +63,7 @@ def _order(stage: Stage, tensor: Tensor) -> list[tuple[int, _Digit]] | None:
 
 
 def _digits(stage: Stage) -> dict[Loop, _Digit] | None:
-    """Which part of an axis each loop is; None where loops are fused, or lengths are no numbers."""
+    """The part of an axis that each loop is; None where loops are fused, or lengths are no numbers."""
     if any(isinstance(r, Fuse) for r in stage.relations) or any(a.extent.op != "const" for a in stage.roots):
         return None
     found = {loop: _Digit(a, 1, int(a.extent.value), True) for a, loop in stage.roots.items()}

@@ -5,7 +5,7 @@
     i0, i1 = s.split(C, i, [8])
     s.state_object                                               # the steps so far
 
-A `State` is edited, and names loops by `Iterator`s; a `StateObject` is what it has come to, and data.
+A `State` is edited, and names loops by `Iterator`s; a `StateObject` is the data of one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from autosched.tvm.auto_scheduler.transform_step import ANNOTATIONS, Replay, Ste
 if TYPE_CHECKING:
     from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG
 
-__all__ = ["Base", "Iterator", "Range", "Stage", "State", "StateObject", "TraceState", "in_order"]
-
 
 @dataclass(frozen=True)
 class Base:
@@ -42,12 +40,12 @@ class Base:
 
     @staticmethod
     def of(s: Schedule, dag: ComputeDAG) -> Base:
-        """What has been done to a schedule of a computation so far."""
+        """Return the base of a schedule as it is now."""
         return Base(json.dumps(s.trace.to_json()), tuple(x.name for x in in_order(s, dag)))
 
 
 def in_order(s: Schedule, dag: ComputeDAG) -> list[Scheduled]:
-    """The stages of a schedule in Ansor's order; those that primitives made before what reads them."""
+    """Return the stages of a schedule in Ansor's order; those that primitives made before their readers."""
     found = [s[op] for op in dag.ops if op in s]
     for x in s.stages:
         if x not in found:
@@ -58,21 +56,21 @@ def in_order(s: Schedule, dag: ComputeDAG) -> list[Scheduled]:
 
 @dataclass(frozen=True)
 class StateObject:
-    """Ansor's: the steps that lead to a program, from the computation or from a schedule of it."""
+    """Ansor's state: the steps that lead to a program, from the computation or from a schedule of it."""
 
     transform_steps: tuple[Step, ...] = ()
-    exact: bool = True  #: False: it is of a compatible workload, and loops may be longer than the steps say
+    exact: bool = True  #: False for a compatible workload, whose loops may have other lengths
     base: Base | None = None
 
     def replay(self, dag: ComputeDAG) -> Replay:
-        """Where the steps begin. Raises RecordError."""
+        """Return the replay before the first step. Raises RecordError."""
         if self.base is None:
             return Replay(dag.ops, dag.outputs, self.exact)
         s = replayed(json.loads(self.base.trace), dag.tensors)
         return Replay.on([s[name] for name in self.base.names])
 
     def schedule(self, dag: ComputeDAG, layouts: bool = False) -> Schedule:
-        """The program of a computation; with `layouts`, inputs of free layout are copied as they are read.
+        """Return the program of a computation; with `layouts`, inputs of free layout are copied as they are read.
 
         Raises RecordError where a step does not fit.
         """
@@ -93,14 +91,14 @@ class StateObject:
 
 
 class Range(NamedTuple):
-    """Where a loop begins, and how many iterations it has: a number, or an expression of sizes and knobs."""
+    """The range of a loop; `extent` is a number, or an expression of sizes and knobs."""
 
     min: int
     extent: Any
 
 
 class Iterator(NamedTuple):
-    """A loop of a stage, by name: good for copies of a state, too."""
+    """A loop of a stage, by name: valid for copies of a state, too."""
 
     name: str
     range: Range
@@ -120,9 +118,9 @@ class Stage:
 class State:
     """A program that is edited step by step, as TVM's. Stages go by number, operation or tensor.
 
-    Every method appends a step; what a step makes is returned: iterators, or the operation of a new stage. A
-    length None of `split` is left to tuning. Raises UsageError for a stage or an iterator that there is none of,
-    RecordError for a step that cannot be done.
+    Every method appends a step, and returns the new iterators, or the operation of the new stage. A length None of
+    `split` is left to tuning. Raises UsageError for an unknown stage or iterator, RecordError for a step that cannot
+    be done.
     """
 
     def __init__(self, state_object: StateObject | State, dag: ComputeDAG) -> None:
@@ -132,7 +130,7 @@ class State:
         for step in given.transform_steps:
             self._replay.do(step)
 
-    # -- what there is ------------------------------------------------------------------------------
+    # -- stages and steps ----------------------------------------------------------------------------
     @property
     def state_object(self) -> StateObject:
         """The steps so far."""
@@ -154,11 +152,11 @@ class State:
         return [x.op for x in self._replay.stages]
 
     def copy(self) -> State:
-        """Another one, that steps are done to by itself; iterators are good for both."""
+        """Return a copy; iterators are valid for both."""
         return State(self.state_object, self.compute_dag)
 
     def schedule(self, dag: ComputeDAG, layouts: bool = False) -> Schedule:
-        """The schedule that it stands for."""
+        """Return the schedule of this state."""
         return self.state_object.schedule(dag, layouts)
 
     def __getitem__(self, key: Any) -> Stage:
@@ -207,6 +205,10 @@ class State:
             )
         return names.index(iterator.name)
 
+    def _at(self, stage: Any, iterator: Iterator) -> tuple[int, int]:
+        number = self._number(stage)
+        return number, self._loop(number, iterator)
+
     def _do(self, tag: str, *fields: Any) -> None:
         self._replay.do(Step(tag, fields))
 
@@ -215,10 +217,9 @@ class State:
 
     # -- loops --------------------------------------------------------------------------------------
     def _annotated(self, stage: Any, iterator: Iterator, what: str) -> Iterator:
-        number = self._number(stage)
-        at = self._loop(number, iterator)
-        self._do("AN", number, at, ANNOTATIONS.index(what))
-        return self._iters(number, at, 1)[0]
+        at = self._at(stage, iterator)
+        self._do("AN", *at, ANNOTATIONS.index(what))
+        return self._iters(*at, 1)[0]
 
     def bind(self, stage: Any, iterator: Iterator, thread_name: str) -> Iterator:
         """Bind a loop to `blockIdx.x`, `threadIdx.x`, `vthread` and the like."""
@@ -232,9 +233,8 @@ class State:
         return self._annotated(stage, iterator, "parallel")
 
     def unroll(self, stage: Any, iterator: Iterator, max_unroll: int | None = None) -> Iterator:
-        """Write the loop out; not where it is longer than `max_unroll`."""
-        number = self._number(stage)
-        extent = self._iters(number, self._loop(number, iterator), 1)[0].range.extent
+        """Unroll the loop, unless it is longer than `max_unroll`."""
+        extent = self._iters(*self._at(stage, iterator), 1)[0].range.extent
         if max_unroll is not None and isinstance(extent, int) and extent > max_unroll:
             return iterator
         return self._annotated(stage, iterator, "unroll")
@@ -244,91 +244,86 @@ class State:
         return self._annotated(stage, iterator, "vectorize")
 
     def fuse(self, stage: Any, iters: Sequence[Iterator]) -> Iterator:
-        """One loop in place of several neighbours."""
+        """Fuse neighbouring loops."""
         number = self._number(stage)
         ids = tuple(self._loop(number, x) for x in iters)
         self._do("FU", number, ids)
         return self._iters(number, ids[0] if ids else 0, 1)[0]
 
     def pragma(self, stage: Any, iterator: Iterator, pragma_type: str) -> None:
-        """A pragma at a loop, such as `auto_unroll_max_step$64`."""
-        number = self._number(stage)
-        self._do("PR", number, self._loop(number, iterator), pragma_type)
+        """Give a loop a pragma, such as `auto_unroll_max_step$64`."""
+        self._do("PR", *self._at(stage, iterator), pragma_type)
 
     def reorder(self, stage: Any, order: Sequence[Iterator]) -> None:
-        """All loops of the stage in another order."""
+        """Reorder all loops of the stage."""
         number = self._number(stage)
         self._do("RE", number, tuple(self._loop(number, x) for x in order))
 
     def split(
         self, stage: Any, iterator: Iterator, lengths: Sequence[int | None], inner_to_outer: bool = True
     ) -> list[Iterator]:
-        """Cut a loop into `len(lengths) + 1`: lengths of all but the outermost, or the innermost. None is open."""
+        """Split a loop into `len(lengths) + 1`: lengths of all but the outermost, or the innermost. None is open."""
         if not all(n is None or (isinstance(n, int) and n > 0) for n in lengths):
             raise UsageError(f"{list(lengths)!r:.60} are no lengths", asked="State.split", legal="numbers, and None")
-        number = self._number(stage)
-        at = self._loop(number, iterator)
-        extent = self._iters(number, at, 1)[0].range.extent
-        self._do("SP", number, at, extent if isinstance(extent, int) else 0, tuple(lengths), int(inner_to_outer))
-        return self._iters(number, at, len(lengths) + 1)
+        at = self._at(stage, iterator)
+        extent = self._iters(*at, 1)[0].range.extent
+        self._do("SP", *at, extent if isinstance(extent, int) else 0, tuple(lengths), int(inner_to_outer))
+        return self._iters(*at, len(lengths) + 1)
 
     def follow_split(self, stage: Any, iterator: Iterator, src_step_id: int, n_split: int) -> list[Iterator]:
-        """Split as an earlier step did, `n_split` times."""
-        number = self._number(stage)
-        at = self._loop(number, iterator)
-        self._do("FSP", number, at, src_step_id, n_split)
-        return self._iters(number, at, n_split + 1)
+        """Split like an earlier step, `n_split` times."""
+        at = self._at(stage, iterator)
+        self._do("FSP", *at, src_step_id, n_split)
+        return self._iters(*at, n_split + 1)
 
     def follow_fused_split(
         self, stage: Any, iterator: Iterator, src_step_ids: Sequence[int], level: int, factor_or_nparts: bool
     ) -> list[Iterator]:
         """Split by the product of a level of several earlier splits."""
-        number = self._number(stage)
-        at = self._loop(number, iterator)
-        self._do("FFSP", number, at, tuple(src_step_ids), level, int(factor_or_nparts))
-        return self._iters(number, at, 2)
+        at = self._at(stage, iterator)
+        self._do("FFSP", *at, tuple(src_step_ids), level, int(factor_or_nparts))
+        return self._iters(*at, 2)
 
     def storage_align(self, stage: Any, iterator: Iterator, factor: int, offset: int) -> None:
         """Pad the storage of the stage."""
-        number = self._number(stage)
-        self._do("SA", number, self._loop(number, iterator), factor, offset)
+        self._do("SA", *self._at(stage, iterator), factor, offset)
 
     # -- stages -------------------------------------------------------------------------------------
     def compute_at(self, stage: Any, target_stage: Any, target_iter: Iterator) -> None:
-        """Compute a stage at a loop of what reads it."""
-        host = self._number(target_stage)
-        self._do("CA", self._number(stage), host, self._loop(host, target_iter))
+        """Compute a stage at a loop of its reader."""
+        at = self._at(target_stage, target_iter)
+        self._do("CA", self._number(stage), *at)
 
     def compute_inline(self, stage: Any) -> None:
-        """Compute it where it is read."""
+        """Compute a stage where it is read."""
         self._do("CI", self._number(stage))
 
     def compute_root(self, stage: Any) -> None:
-        """Compute it whole, before what reads it."""
+        """Compute a stage whole, before its readers."""
         self._do("CR", self._number(stage))
 
     def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> Operation:
-        """A stage that copies what others read."""
+        """Add a stage that copies what `reader_stages` read of this one."""
         number = self._number(stage)
         self._do("CHR", number, scope_name, tuple(self._number(x) for x in reader_stages))
         return self._replay.stages[number + 1].op
 
     def cache_write(self, stage: Any, scope_name: str) -> Operation:
-        """A stage that computes what this one then copies. It takes the number, and later ones move on."""
+        """Add a stage that computes what this one then copies. It takes the number, and later ones move on."""
         number = self._number(stage)
         self._do("CHW", number, scope_name)
         return self._replay.stages[number].op
 
     def rfactor(self, stage: Any, iterator: Iterator, factor_iter_id: int) -> Operation:
-        """A stage of partial results along a reduce loop."""
-        number = self._number(stage)
-        self._do("RF", number, self._loop(number, iterator), factor_iter_id)
-        return self._replay.stages[number].op
+        """Add a stage of partial results along a reduce loop."""
+        at = self._at(stage, iterator)
+        self._do("RF", *at, factor_iter_id)
+        return self._replay.stages[at[0]].op
 
 
 @dataclass(frozen=True)
 class TraceState:
-    """Ours: what one record measured."""
+    """A state of this package: the program of one record."""
 
     record: Record
 
@@ -338,7 +333,7 @@ class TraceState:
         return self.record.knobs
 
     def schedule(self, dag: ComputeDAG, layouts: bool = False) -> Schedule:
-        """The program of a computation, with numbers in place of knobs. Raises RecordError where it does not fit.
+        """Return the program of a computation, with numbers for knobs. Raises RecordError where it does not fit.
 
         Layouts are part of the trace already.
         """

@@ -1,28 +1,53 @@
-"""What is measured and how: TVM's names for `MeasureOptions`, and for what comes out."""
+"""TVM's names for `MeasureOptions`, for inputs and results of measurements, and for limits of a device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from autosched.errors import UsageError
 from autosched.records import Record
+from autosched.target import Target
 from autosched.tvm import tuning_common
-from autosched.tvm.tuning_common import ERROR_NUMBERS, MeasureErrorNo
+from autosched.tvm.tuning_common import ERROR_NUMBERS
 
-__all__ = [
-    "LocalBuilder",
-    "LocalRPCMeasureContext",
-    "LocalRunner",
-    "MeasureCallback",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureResult",
-    "RPCRunner",
-    "Seconds",
-    "recover_measure_input",
-]
+MeasureErrorNo = tuning_common.MeasureErrorNo
+
+
+@dataclass(frozen=True)
+class HardwareParams:
+    """Limits of a device; those that are None are found out.
+
+    `num_cores`, `max_shared_memory_per_block` and `max_threads_per_block` become options of the target. The others
+    change nothing.
+    """
+
+    num_cores: int | None = None
+    vector_unit_bytes: int | None = None
+    cache_line_bytes: int | None = None
+    max_shared_memory_per_block: int | None = None
+    max_local_memory_per_block: int | None = None
+    max_threads_per_block: int | None = None
+    max_vthread_extent: int | None = None
+    warp_size: int | None = None
+
+    def __iter__(self) -> Iterator[int | None]:
+        return (getattr(self, f.name) for f in fields(self))
+
+    def applied(self, target: Target) -> Target:
+        """Return the target with these limits, where it has such an option and its own text says nothing."""
+        given = {
+            "threads": self.num_cores,
+            "max_threads_per_block": self.max_threads_per_block,
+            "max_shared_memory_per_block": self.max_shared_memory_per_block,
+        }
+        options = [
+            f"-{name}={number}"
+            for name, number in given.items()
+            if number is not None and number > 0 and name in target.kind.options and name not in target.options
+        ]
+        return Target(" ".join([str(target), *options])) if options else target
 
 
 class Seconds(float):
@@ -34,16 +59,19 @@ class Seconds(float):
 
 
 class MeasureInput(NamedTuple):
-    """A task with a state. Of a task that was read from a log, the computation is not known: see
-    `recover_measure_input`."""
+    """A task with a state. A task of a log has no computation: see `recover_measure_input`."""
 
     task: Any
     state: Any
 
 
 class MeasureResult(NamedTuple):
-    """`costs`: seconds for one call, one for each repetition. `all_cost` is what building and running took,
-    `timestamp` when it was over: seconds, since 1970."""
+    """The outcome of one measurement.
+
+    costs:     seconds for one call, one for each repetition
+    all_cost:  seconds that building and running took
+    timestamp: the end, in seconds since 1970
+    """
 
     costs: tuple[Seconds, ...]
     error_no: int
@@ -53,17 +81,17 @@ class MeasureResult(NamedTuple):
 
     @staticmethod
     def of(r: Record) -> MeasureResult:
-        """A record in Ansor's words."""
+        """Return a record in Ansor's words."""
         costs = tuple(map(Seconds, r.samples))
         return MeasureResult(costs, int(ERROR_NUMBERS[r.status]), r.error, r.build_s + sum(r.samples), r.moment)
 
 
 def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> MeasureInput:
-    """The input with a task whose computation is known. Raises WorkloadError where it is not registered.
+    """Return the input with a task that has its computation. Raises WorkloadError where that is not registered.
 
     States need no rebuilding.
     """
-    from autosched.tvm.auto_scheduler.search_task import SearchTask
+    from autosched.tvm.auto_scheduler.search_task import SearchTask  # which is measured with this module
 
     t = inp.task
     task = SearchTask(
@@ -77,20 +105,16 @@ def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> Mea
 
 
 class MeasureCallback:
-    """Base of what is told of each measurement, by `callback`."""
+    """Base of objects whose `callback` is called after each measurement."""
 
     def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Inputs, and the result of each."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class LocalBuilder:
-    """Builds in processes of their own: `timeout` seconds for each, `n_parallel` at a time (None: as many as
-    there are CPUs). Raises UsageError for a `build_func` other than "default"."""
+class LocalBuilder(tuning_common.LocalBuilder):
+    """As `tuning_common.LocalBuilder`. Raises UsageError for a `build_func` other than "default"."""
 
-    timeout: float = 15
-    n_parallel: int | None = None
     build_func: Any = "default"
 
     def __post_init__(self) -> None:
@@ -103,21 +127,9 @@ class LocalBuilder:
 
 
 @dataclass(frozen=True)
-class LocalRunner:
-    """Runs candidates on this machine, one at a time, and verifies what they compute.
+class LocalRunner(tuning_common.LocalRunner):
+    """As `tuning_common.LocalRunner`. Raises UsageError for a `device` other than 0."""
 
-    `timeout` seconds for one of them, `repeat` samples of `number` calls each; with `min_repeat_ms`, of as many
-    calls as last that long. What is None is this package's own way: see docs/measurement.md, also for how
-    times are kept comparable without `cooldown_interval` and `enable_cpu_cache_flush`, which change nothing.
-    Raises UsageError for a `device` other than 0.
-    """
-
-    timeout: float = 10
-    number: int | None = None
-    repeat: int | None = None
-    min_repeat_ms: float | None = None
-    cooldown_interval: float = 0.0
-    enable_cpu_cache_flush: bool = False
     device: int = 0
 
     def __post_init__(self) -> None:
@@ -132,27 +144,12 @@ class LocalRunner:
 class RPCRunner(tuning_common.RPCRunner):
     """Not here: candidates run on this machine."""
 
-    _package = "auto_scheduler"
-
 
 class LocalRPCMeasureContext:
-    """`runner` is a LocalRunner: every candidate runs in a process of its own, and no server is needed for that.
+    """`runner` is a LocalRunner, of the same options: every candidate runs in a process, and no server is needed.
 
     `priority` and `n_parallel` change nothing.
     """
 
-    def __init__(
-        self,
-        priority: int = 1,
-        n_parallel: int = 1,
-        timeout: float = 10,
-        number: int | None = None,
-        repeat: int | None = None,
-        min_repeat_ms: float | None = None,
-        cooldown_interval: float = 0.0,
-        enable_cpu_cache_flush: bool = False,
-        device: int = 0,
-    ) -> None:
-        self.runner = LocalRunner(
-            timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device
-        )
+    def __init__(self, priority: int = 1, n_parallel: int = 1, *args: Any, **kwargs: Any) -> None:
+        self.runner = LocalRunner(*args, **kwargs)

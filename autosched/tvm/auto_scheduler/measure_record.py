@@ -4,17 +4,17 @@
            [[], [step, ...]]],
      "r": [[costs], error_no, all_cost, timestamp], "v": "v0.6"}
 
-That is Ansor's line; before v0.6 the first list ends earlier. Ours is a record: see docs/records.md. What
-`RecordToFile` writes while tuning is ours, for everything here to read.
+That is Ansor's line; before v0.6 the first list ends earlier. Ours is a record: see docs/records.md. `RecordToFile`
+writes ours while tuning, and everything here reads both.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,31 +23,25 @@ from autosched.errors import AutoschedError, RecordError
 from autosched.records import Record, RecordLog, ranked
 from autosched.records.record import decode as decode_record
 from autosched.records.record import encode as encode_record
-from autosched.tvm.auto_scheduler.hardware import HardwareParams
 from autosched.tvm.auto_scheduler.loop_state import StateObject, TraceState
-from autosched.tvm.auto_scheduler.measure import MeasureCallback, MeasureErrorNo, MeasureInput, MeasureResult, Seconds
+from autosched.tvm.auto_scheduler.measure import (
+    HardwareParams,
+    MeasureCallback,
+    MeasureErrorNo,
+    MeasureInput,
+    MeasureResult,
+    Seconds,
+)
 from autosched.tvm.auto_scheduler.transform_step import step_from_json
 from autosched.tvm.auto_scheduler.utils import calc_workload_dis_factor, decode_workload_key
-from autosched.tvm.tuning_common import logged_target
+from autosched.tvm.tuning_common import decoded, logged_target, seconds_of
 
-__all__ = [
-    "LOG_VERSION",
-    "LoggedTask",
-    "RecordReader",
-    "RecordToFile",
-    "decode",
-    "encode",
-    "load_best_record",
-    "load_records",
-    "save_records",
-]
-
-#: what Ansor's lines are written as, and all that are read
+#: the version of Ansor's lines that is written, and all that are read
 LOG_VERSION = "v0.6"
 VERSIONS = tuple(f"v0.{i}" for i in range(1, 7))
-#: characters of a line that are looked at; those of TVM have a few thousand
+#: most characters of a line; those of TVM have a few thousand
 MAX_LINE = 1 << 20
-#: field of a record that says which workload it was of, as Ansor says it
+#: field of a record with Ansor's key of its workload
 WORKLOAD_KEY = "workload_key"
 
 _LEGAL = f"a line of auto_scheduler's, {VERSIONS[0]} to {VERSIONS[-1]}, or a record of this package"
@@ -55,7 +49,7 @@ _LEGAL = f"a line of auto_scheduler's, {VERSIONS[0]} to {VERSIONS[-1]}, or a rec
 
 @dataclass(frozen=True)
 class LoggedTask:
-    """What a log says of a task."""
+    """A task as a log has it."""
 
     workload_key: str
     target: Any
@@ -66,7 +60,7 @@ class LoggedTask:
 
 
 def decode(line: str) -> tuple[MeasureInput, MeasureResult]:
-    """What a line says, Ansor's or ours. Raises RecordError for any other."""
+    """Return the input and the result of a line, Ansor's or ours. Raises RecordError for any other."""
     if len(line) > MAX_LINE:
         raise RecordError(f"it has {len(line)} characters", asked="a line of a log", legal=_LEGAL)
     try:
@@ -86,7 +80,10 @@ def decode(line: str) -> tuple[MeasureInput, MeasureResult]:
         task, (stages, steps) = _task(*data["i"][0]), data["i"][1]
         if len(data["i"]) != 2 or stages != [] or not isinstance(steps, list):
             raise ValueError("a state is [[], [step, ...]]")
-        return MeasureInput(task, StateObject(tuple(map(step_from_json, steps)))), _result(*data["r"])
+        costs, error_no, all_cost, timestamp = data["r"]
+        times = tuple(map(Seconds, seconds_of(costs)))
+        result = MeasureResult(times, int(error_no), "", float(all_cost), float(timestamp))
+        return MeasureInput(task, StateObject(tuple(map(step_from_json, steps)))), result
     except AutoschedError:
         raise
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -102,15 +99,8 @@ def _task(
     return LoggedTask(workload_key, logged_target(target), params, host, int(layout), tuple(map(str, names)))
 
 
-def _result(costs: Any, error_no: Any, all_cost: Any, timestamp: Any) -> MeasureResult:
-    times = tuple(Seconds(c) for c in costs)
-    if not all(math.isfinite(c) and c > 0 for c in times):
-        raise ValueError(f"{costs!r:.60} are no times")
-    return MeasureResult(times, int(error_no), "", float(all_cost), float(timestamp))
-
-
 def encode(inp: MeasureInput, result: MeasureResult) -> str:
-    """A line, without its end: of a state of Ansor's one of version v0.6, of ours the record."""
+    """Return a line, without its end: of a state of Ansor's one of version v0.6, of ours the record."""
     if isinstance(inp.state, TraceState):
         return encode_record(_marked(inp.state.record, inp.task.workload_key))
     t = inp.task
@@ -123,53 +113,41 @@ def encode(inp: MeasureInput, result: MeasureResult) -> str:
 
 
 def _marked(r: Record, workload_key: str) -> Record:
-    """The record, saying which workload it is of."""
+    """The record, with the key of its workload."""
     return replace(r, extra={**r.extra, WORKLOAD_KEY: workload_key})
 
 
 class RecordToFile(MeasureCallback):
-    """A callback of tuning that appends each measurement to a file, at once."""
+    """Appends each measurement to a file, at once."""
 
     def __init__(self, filename: str | PathLike[str] = "auto_scheduler_tuning.json") -> None:
         self.filename = str(filename)
 
     def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Append a line for each."""
         save_records(self.filename, inputs, results)
 
 
 class RecordReader:
-    """The records of a file, one after the other; a line that cannot be read is passed over with a warning.
+    """Reads the records of a file, one by one; a line that cannot be read is passed over with a warning.
 
-    Raises RecordError, when it is read, for a file that cannot be opened.
+    Reading raises RecordError for a file that cannot be opened.
     """
 
     def __init__(self, filename: str | PathLike[str] = "auto_scheduler_tuning.json") -> None:
         self.filename = str(filename)
 
     def read_lines(self, max_lines: int | None = None, skip_lines: int = 0) -> tuple[list[Any], list[Any]]:
-        """Inputs and results of at most `max_lines` records, after the first `skip_lines`."""
-        found: list[tuple[MeasureInput, MeasureResult]] = []
-        for number, pair in enumerate(self):
-            if max_lines and len(found) >= max_lines:
-                break
-            if number >= skip_lines:
-                found.append(pair)
+        """Return inputs and results of at most `max_lines` records, after the first `skip_lines`."""
+        found = list(islice(self, skip_lines, skip_lines + max_lines if max_lines else None))
         return [inp for inp, _ in found], [result for _, result in found]
 
     def __iter__(self) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-        for place, raw in RecordLog(self.filename).lines():
-            line = raw.decode("utf-8", "replace").strip()
-            if not line or line.startswith("#"):
-                continue
-            try:
-                yield decode(line)
-            except RecordError as error:
-                warnings.warn(f"{place} is passed over: {error}", RuntimeWarning, stacklevel=2)
+        lines = RecordLog(self.filename).lines()
+        return decoded(((place, raw.decode("utf-8", "replace").strip()) for place, raw in lines), decode)
 
 
 def load_records(filename: str | PathLike[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The records of a file. A line that cannot be read is passed over with a warning."""
+    """Yield the records of a file. A line that cannot be read is passed over with a warning."""
     return iter(RecordReader(filename))
 
 
@@ -193,10 +171,10 @@ def save_records(
 def load_best_record(
     filename: str | PathLike[str], workload_key: str | None = None, target: Any = None, include_compatible: bool = False
 ) -> tuple[MeasureInput | None, MeasureResult | None]:
-    """The fastest record of a workload, or of all, on that kind of target, or on any; or (None, None).
+    """Return the fastest record of a workload, or of all, on that kind of target, or on any; or (None, None).
 
-    With `include_compatible`, also of workloads whose schedules this one could use, their times multiplied by
-    how much larger this one is: see `utils.calc_workload_dis_factor`.
+    With `include_compatible`, workloads whose schedules this one could use take part, their times multiplied by the
+    ratio of sizes: see `utils.calc_workload_dis_factor`.
     """
     best = rank(RecordReader(filename), workload_key, target, include_compatible)
     return (best[0][0], best[0][1]) if best else (None, None)
@@ -209,7 +187,7 @@ def rank(
     include_compatible: bool = False,
     key: str = "",
 ) -> list[tuple[MeasureInput, MeasureResult]]:
-    """The usable ones of some records for a workload, the fastest first; `key` is what our own records know it by.
+    """Return the usable records of a workload, the fastest first; `key` is its key in our own records.
 
     Of ours the winner of a play-off leads, and none counts whose answer was not verified.
     """
@@ -253,21 +231,6 @@ _GPU_STYLE = ("opencl", "cuda", "rocm", "metal", "vulkan", "webgpu", "nvptx")
 
 
 def same_kind(recorded: Any, wanted: Any) -> bool:
-    """Whether a schedule for one target means something on the other: both have work-items, or neither has."""
+    """Return whether schedules for one target fit the other: both have work-items, or neither has."""
     kinds = [str(t).split(maxsplit=1)[0] for t in (recorded, wanted)]
     return (kinds[0] in _GPU_STYLE) == (kinds[1] in _GPU_STYLE)
-
-
-def first_that_applies(pairs: Sequence[tuple[MeasureInput, MeasureResult]], apply: Any, asked: str, legal: str) -> Any:
-    """What `apply` makes of the first state that it takes; others are passed over with a warning.
-
-    Raises RecordError where there is none.
-    """
-    last: AutoschedError | None = None
-    for inp, _ in pairs:
-        try:
-            return apply(inp.state)
-        except RecordError as error:
-            last = error
-            warnings.warn(f"a record of {inp.task.target} is passed over: {error}", RuntimeWarning, stacklevel=4)
-    raise last or RecordError("there is no valid schedule for it", asked=asked, legal=legal)

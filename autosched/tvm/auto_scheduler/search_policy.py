@@ -1,4 +1,15 @@
-"""How to search: Ansor's policies, as options of the one tuning loop."""
+"""Ansor's search policies, as options of the one tuning loop, and its rules for sketches.
+
+    PreloadCustomSketchRule(meet_condition_func, apply_func)
+
+    meet_condition_func(policy, state, stage_id) -> PASS, APPLY or APPLY_AND_SKIP_REST
+    apply_func(policy, state, stage_id)          -> [(state, number of the stage to go on with), ..]
+
+Each state of the list is a sketch. Its steps are done to the schedule that the generator is at, so its trace and its
+records are like any other. The stages from the number on are settled by the rule, with -1 all of them; rules of the
+generator get those before. As Ansor does with finished sketches, loops that the rule gave no annotation get one: the
+outermost is parallel (on GPU-style targets, work-items compute the elements), and a short innermost one is vectorized.
+"""
 
 from __future__ import annotations
 
@@ -10,40 +21,40 @@ from typing import Any, ClassVar
 from autosched.errors import UsageError
 from autosched.records import Record
 from autosched.runtime.device import resolve_target, with_machine
-from autosched.space.rules import Rule
+from autosched.schedule.loop import leaf_extents
+from autosched.schedule.stage import Stage
+from autosched.space.default import bind_free_loops
+from autosched.space.rules import Plan, Rule
 from autosched.space.space import DEFAULT
+from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG
 from autosched.tvm.auto_scheduler.cost_model import RandomModel, XGBModel
-from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, TraceState
+from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, TraceState, in_order
 from autosched.tvm.auto_scheduler.measure_record import RecordReader
-from autosched.tvm.auto_scheduler.sketch_rule import APPLY, APPLY_AND_SKIP_REST, PASS, rules_of
-
-__all__ = [
-    "EmptyPolicy",
-    "PreloadCustomSketchRule",
-    "PreloadMeasuredStates",
-    "SearchCallback",
-    "SearchPolicy",
-    "SketchPolicy",
-]
+from autosched.tvm.auto_scheduler.transform_step import Replay
 
 _logger = logging.getLogger("auto_scheduler")
 
+#: answers of a rule's condition
+PASS, APPLY, APPLY_AND_SKIP_REST = 0, 1, 2
+#: most iterations of an innermost loop that is vectorized
+MOST_LANES = 64
+
 
 class SearchCallback:
-    """Base of what is done before a search begins."""
+    """Base of preparations of a search."""
 
 
 class PreloadMeasuredStates(SearchCallback):
-    """Go on from the records of a log: they are not measured again, and the model learns from them.
+    """Goes on from this package's records in a log: they are not measured again, and the model learns from them.
 
-    Those are records of this package. Lines of Ansor's have another space; `SearchTask.apply_best` reads them.
+    Ansor's lines have another space; `SearchTask.apply_best` reads them.
     """
 
     def __init__(self, filename: str | PathLike[str] = "auto_scheduler_tuning.json") -> None:
         self.filename = str(filename)
 
     def records(self, key: str) -> list[Record]:
-        """The records of a computation. Raises RecordError for a file that cannot be read."""
+        """Return the records of a computation. Raises RecordError for a file that cannot be read."""
         states = [inp.state for inp, _ in RecordReader(self.filename)]
         ours = [state.record for state in states if isinstance(state, TraceState)]
         if len(ours) < len(states):
@@ -54,7 +65,7 @@ class PreloadMeasuredStates(SearchCallback):
 
 
 class PreloadCustomSketchRule(SearchCallback):
-    """A rule that is asked before those of the generator: see `sketch_rule`."""
+    """A rule that is asked before those of the generator."""
 
     PASS, APPLY, APPLY_AND_SKIP_REST = PASS, APPLY, APPLY_AND_SKIP_REST
 
@@ -74,7 +85,7 @@ class PreloadCustomSketchRule(SearchCallback):
 
 
 class SearchPolicy:
-    """Base of the policies. `model` is that of `autosched.tune`; `measured` says whether candidates are tried."""
+    """Base of the policies. `model` is that of `autosched.tune`; without `measured`, no candidate is tried."""
 
     model = "xgb"
     measured = True
@@ -103,7 +114,7 @@ class SearchPolicy:
         return self.task
 
     def rules(self) -> list[Rule]:
-        """What is asked before the rules of the generator."""
+        """Return the rules that are asked before those of the generator."""
         return [r for c in self.custom for r in rules_of(c.rule_name, c.meet_condition_func, c.apply_func, self)]
 
     def set_verbose(self, verbose: int) -> None:
@@ -112,16 +123,16 @@ class SearchPolicy:
 
 
 class EmptyPolicy(SearchPolicy):
-    """No search: what is there without one."""
+    """No search: the default schedule, or the best record."""
 
     measured = False
 
 
 class SketchPolicy(SearchPolicy):
-    """The generated space, searched with a model: the default.
+    """Searches the generated space with a model: the default policy.
 
-    `params` are Ansor's; see `DEFAULT_PARAMS` for those that there are. What they tune is done otherwise here,
-    so that they change nothing, which is told. Raises UsageError for a parameter that does not exist.
+    `params` are those of Ansor's in `DEFAULT_PARAMS`. Searching works otherwise here: they change nothing, and a
+    warning says so. Raises UsageError for a parameter that does not exist.
     """
 
     DEFAULT_PARAMS: ClassVar[dict[str, Any]] = {
@@ -170,7 +181,7 @@ class SketchPolicy(SearchPolicy):
             _logger.warning("SketchPolicy: %s change nothing here", ", ".join(changed))
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
-        """The sketches that are searched, but for the default schedule. Lengths that are open are expressions."""
+        """Return the sketches of the search, less the default schedule. Lengths that are open are expressions."""
         dag, w = self.task.compute_dag, self.task.workload
         target = with_machine(resolve_target(self.task.target))
         space = w.search_space(target, w.sizes_at(), "auto", self.rules())
@@ -179,3 +190,88 @@ class SketchPolicy(SearchPolicy):
         if print_for_debug:
             print("\n\n".join(map(str, states)))
         return states
+
+
+# -- rules of Ansor's, as rules of the generator -------------------------------------------------------
+
+
+def rules_of(name: str, meet: Callable[..., Any], apply: Callable[..., Any], policy: Any) -> list[Rule]:
+    """Return the rules of two functions of Ansor's kind, for the task of a policy."""
+    dag: ComputeDAG = policy.search_task.compute_dag
+
+    def asked(plan: Plan, stage: Stage) -> tuple[StateObject, int]:
+        """The state that the schedule is in, and the number of the stage."""
+        return StateObject(base=Base.of(plan.s, dag)), in_order(plan.s, dag).index(stage)
+
+    def answer(plan: Plan, stage: Stage) -> Any:
+        if not all(t in dag.tensors for t in plan.s.outputs):
+            return PASS  # another task's
+        found = meet(policy, *asked(plan, stage))
+        if found not in (PASS, APPLY, APPLY_AND_SKIP_REST):
+            raise UsageError(
+                f"its condition answers {found!r:.60}",
+                asked=f"rule {name} at stage {stage.name}",
+                legal="PreloadCustomSketchRule.PASS, APPLY or APPLY_AND_SKIP_REST",
+            )
+        return found
+
+    def applied(plan: Plan, stage: Stage) -> None:
+        given, number = asked(plan, stage)
+        ways = _checked(apply(policy, given, number))
+        if any(state.base != given.base for state, _ in ways):
+            raise UsageError("a state of its is of another program", legal="the state it is given, or a copy")
+        state, following = ways[plan.choose(stage, "way", range(len(ways)))]
+        _do(plan, dag, state, following, name, stage)
+
+    about = f"{name}: {(apply.__doc__ or 'a rule of Ansor').strip().partition(chr(10))[0].rstrip('.')}"
+    return [
+        Rule(name, lambda plan, stage: answer(plan, stage) == APPLY_AND_SKIP_REST, applied, True, lambda *_: about),
+        Rule(name, lambda plan, stage: answer(plan, stage) == APPLY, applied, False, lambda *_: about),
+    ]
+
+
+def _checked(found: Any) -> list[tuple[StateObject, int]]:
+    """The answer of a rule. Raises UsageError where it is no list of states and numbers."""
+    ways = []
+    for pair in found if isinstance(found, Sequence) and not isinstance(found, str) else [None]:
+        state, following = pair if isinstance(pair, Sequence) and len(pair) == 2 else (None, None)
+        state = state.state_object if isinstance(state, State) else state
+        if not isinstance(state, StateObject) or not isinstance(following, int):
+            raise UsageError(
+                f"it gives {found if pair is None else pair!r:.60}",
+                legal="[(state, number of the stage to go on with), ..]; -1 is none",
+            )
+        ways.append((state, int(following)))
+    if not ways:
+        raise UsageError("it gives no state", legal="PASS, where there is nothing to do")
+    return ways
+
+
+def _do(plan: Plan, dag: ComputeDAG, state: StateObject, following: int, name: str, stage: Stage) -> None:
+    """Do the steps of a state to the schedule."""
+    live = Replay.on(in_order(plan.s, dag))
+    live.run(state.transform_steps)
+    last = live.stages.index(stage)
+    if following >= last:
+        raise UsageError(f"it goes on with stage {following}", legal=f"a stage before it: -1 to {last - 1}")
+    settled = [x for x in live.stages[following + 1 :] if not x.is_placeholder and (x is stage or x not in plan.done)]
+    for x in settled:
+        plan.done[x] = name
+        _annotate(plan, x)
+
+
+def _annotate(plan: Plan, stage: Stage) -> None:
+    """Give loops to threads and vectors, unless the rule did."""
+    if stage.attach.kind != "root" or any(x.kind != "serial" or x.thread for x in stage.loops):
+        return
+    if plan.target.is_gpu_style:
+        bind_free_loops(stage)
+        return
+    outer, inner = stage.loops[:1], stage.loops[1:]
+    if outer and not outer[0].is_reduce:
+        stage.parallel(outer[0])
+    if not inner or inner[-1].is_reduce or any(x.attach.loop is inner[-1] for x in plan.s.stages):
+        return
+    length = leaf_extents(stage)[inner[-1]]
+    if length.op == "const" and length.value <= MOST_LANES:
+        stage.vectorize(inner[-1])

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from autosched.errors import UsageError, WorkloadError
+from autosched.errors import RecordError, UsageError, WorkloadError
+from autosched.records import Record, RecordLog, default_path
 from autosched.schedule.schedule import Schedule
-from autosched.space.default import default_schedule
+from autosched.schedule.stage import Stage
+from autosched.space.default import by_default, default_schedule
+from autosched.space.rules import Plan, rule
 from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.te.tensor import Tensor
+from autosched.tuning import Event, TrialDone, TuneResult, tune
 from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOption
-from autosched.tvm.auto_scheduler.hardware import HardwareParams
+from autosched.tvm.auto_scheduler.cost_model import XGBModel
 from autosched.tvm.auto_scheduler.loop_state import TraceState
-from autosched.tvm.auto_scheduler.measure import LocalBuilder, LocalRunner, MeasureCallback
-from autosched.tvm.auto_scheduler.measure_record import RecordReader, first_that_applies, rank
-from autosched.tvm.auto_scheduler.search_policy import SearchPolicy
-from autosched.tvm.auto_scheduler.tuning import tune_task
+from autosched.tvm.auto_scheduler.measure import HardwareParams as HardwareParams
+from autosched.tvm.auto_scheduler.measure import LocalBuilder, LocalRunner, MeasureCallback, MeasureInput, MeasureResult
+from autosched.tvm.auto_scheduler.measure_record import RecordReader, RecordToFile, rank
+from autosched.tvm.auto_scheduler.search_policy import PreloadMeasuredStates, SearchPolicy, SketchPolicy
 from autosched.tvm.auto_scheduler.utils import decode_workload_key
 from autosched.tvm.auto_scheduler.workload_registry import make_workload_key
 from autosched.tvm.driver import build
+from autosched.tvm.tuning_common import local_pair, log_note, options_of
 
-__all__ = ["HardwareParams", "SearchTask", "TuningOptions", "auto_schedule", "create_task"]
+_logger = logging.getLogger("auto_scheduler")
 
 
 @dataclass(frozen=True)
 class TuningOptions:
-    """How long to tune, and how to measure.
+    """Limits of tuning, and how to measure.
 
-    `num_measure_trials` candidates at most, `early_stopping` after so many in a row of which none was faster.
-    `verbose`: a line of progress after every `num_measures_per_round` trials. `builder` and `runner` are a
-    LocalBuilder and a LocalRunner, or "local". Raises UsageError for others.
+    num_measure_trials: candidates at most
+    early_stopping:     candidates in a row without a faster one, after which tuning ends
+    verbose:            1 for a line of progress after every `num_measures_per_round` trials
+    builder, runner:    a LocalBuilder and a LocalRunner, or "local". Raises UsageError for others
     """
 
     num_measure_trials: int = 0
@@ -48,21 +58,13 @@ class TuningOptions:
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | None = None
 
     def __post_init__(self) -> None:
-        kinds: dict[str, type] = {"builder": LocalBuilder, "runner": LocalRunner}
-        for role, kind in kinds.items():
-            given = getattr(self, role)
-            made = kind() if given == "local" else given
-            if not isinstance(made, kind):
-                raise UsageError(
-                    f"{given!r:.60} is no {role}",
-                    asked=f"TuningOptions({role}=..)",
-                    legal=f'auto_scheduler.{kind.__name__}(...) or "local"',
-                )
-            object.__setattr__(self, role, made)
+        made = local_pair("TuningOptions", self.builder, LocalBuilder, self.runner, LocalRunner)
+        for role, one in made.items():
+            object.__setattr__(self, role, one)
 
     @property
     def callbacks(self) -> list[MeasureCallback]:
-        """What is told of each measurement."""
+        """The callbacks as a list."""
         given = self.measure_callbacks
         return list(given) if isinstance(given, (list, tuple)) else [] if given is None else [given]  # type: ignore[list-item]
 
@@ -71,7 +73,7 @@ class SearchTask:
     """A computation, `func(*args)` or `compute_dag` or `workload_key`, on a target.
 
     `task_inputs` are arrays to measure and verify on, by the names of tensors; others are random. Raises
-    WorkloadError for a workload that is not registered, UsageError for an input that there is none of.
+    WorkloadError for a workload that is not registered, and for an unknown input.
     """
 
     def __init__(
@@ -120,17 +122,17 @@ class SearchTask:
 
     @property
     def task_input_names(self) -> tuple[str, ...]:
-        """The inputs that arrays are given for."""
+        """The names of inputs that have arrays."""
         return tuple(self.task_inputs)
 
     @property
     def workload(self) -> Workload:
-        """What is tuned. Its name is that of the function."""
+        """The workload to tune, by the name of the function."""
         name = re.sub(r"[^\w.+-]", "_", decode_workload_key(self.workload_key)[0]).lstrip(".+-") or "workload"
         return Workload(name[:200], tuple(self.compute_dag.tensors))
 
     def inputs(self) -> list[np.ndarray] | None:
-        """Arrays to measure on; None where all are random."""
+        """Return arrays to measure on; None where all are random."""
         if not self.task_inputs:
             return None
         w = self.workload
@@ -140,12 +142,29 @@ class SearchTask:
     def tune(
         self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None, adaptive_training: bool = False
     ) -> Any:
-        """Search, and tell the callbacks of each measurement; returns what `autosched.tune` does.
+        """Search, and tell the callbacks of each measurement. Return the result of `autosched.tune`.
 
         Every candidate is verified, and the best are measured once more against each other and the default
-        schedule. Raises what `autosched.tune` does.
+        schedule. Raises the errors of `autosched.tune`.
         """
-        return tune_task(self, tuning_options, search_policy)
+        policy = SketchPolicy(self, XGBModel()) if search_policy is None else search_policy
+        with tempfile.TemporaryDirectory(prefix="auto_scheduler-") as folder:
+            earlier = preload(self, policy, folder)
+            follower = Follower(self, policy, tuning_options, earlier)
+            known = len({r.id for r in earlier if r.sketch != "default"})
+            result = search(
+                self,
+                trials=known + tuning_options.num_measure_trials if policy.measured else known + 1,
+                rules=policy.rules() if policy.measured else [as_it_is],
+                patience=tuning_options.early_stopping,
+                model=policy.model,
+                seed=policy.seed,
+                records=folder,
+                measure=options_of(tuning_options.builder, tuning_options.runner),
+                progress=follower,
+            )
+            follower.finish(result)
+        return result
 
     def apply_best(
         self,
@@ -153,15 +172,28 @@ class SearchTask:
         include_compatible: bool = False,
         layout_rewrite_option: int | None = None,
     ) -> tuple[Schedule, list[Tensor]]:
-        """The schedule of the fastest record of a log, Ansor's or ours, and the arguments for `tvm.build`.
+        """Return the schedule of the fastest record of a log, Ansor's or ours, and the arguments for `tvm.build`.
 
         A record that does not fit is passed over with a warning. Raises RecordError where there is none.
         """
         chosen = self.layout_rewrite_option if layout_rewrite_option is None else layout_rewrite_option
-        return self._first(log_file, lambda s: self.compute_dag.apply_steps_from_state(s, chosen), include_compatible)
+        found = list(RecordReader(log_file))
+        others = list(dict.fromkeys(f"{inp.task.workload_key} on {inp.task.target.kind}" for inp, _ in found))
+        last: RecordError | None = None
+        for inp, _ in rank(found, self.workload_key, self.target, include_compatible, self.compute_dag.key):
+            try:
+                return self.compute_dag.apply_steps_from_state(inp.state, chosen)
+            except RecordError as error:
+                last = error
+                warnings.warn(f"a record of {inp.task.target} is passed over: {error}", RuntimeWarning, stacklevel=2)
+        raise last or RecordError(
+            "there is no valid schedule for it",
+            asked=f"{self.workload_key} on {self.target.kind}, in {log_file}",
+            legal=f"what the log has records of: {', '.join(others[:8]) or 'nothing'}",
+        )
 
     def print_best(self, log_file: str | PathLike[str], print_mode: str = "schedule") -> str:
-        """The fastest record of a log as Python; with the target's name for `print_mode`, as source for it.
+        """Return the fastest record of a log as Python; with the target's name for `print_mode`, as source for it.
 
         Raises RecordError where there is none that fits, UsageError for another print_mode.
         """
@@ -177,17 +209,6 @@ class SearchTask:
         module = build(s, args, self.target)
         return str((module.imported_modules[0] if module.imported_modules else module).get_source())
 
-    def _first(self, log_file: str | PathLike[str], apply: Any, include_compatible: bool = False) -> Any:
-        found = list(RecordReader(log_file))
-        pairs = rank(found, self.workload_key, self.target, include_compatible, self.compute_dag.key)
-        others = list(dict.fromkeys(f"{inp.task.workload_key} on {inp.task.target.kind}" for inp, _ in found))
-        return first_that_applies(
-            pairs,
-            apply,
-            asked=f"{self.workload_key} on {self.target.kind}, in {log_file}",
-            legal=f"what the log has records of: {', '.join(others[:8]) or 'nothing'}",
-        )
-
     def __repr__(self) -> str:
         return f"SearchTask({self.workload_key}, {str(self.target)!r})"
 
@@ -195,16 +216,82 @@ class SearchTask:
 def create_task(
     func: Any, args: Sequence[Any], target: Any, target_host: Any = None, hardware_params: HardwareParams | None = None
 ) -> SearchTask:
-    """`SearchTask`, as TVM 0.7 spelled it."""
+    """Make a `SearchTask`, as TVM 0.7 spelled it."""
     return SearchTask(func, args, target=target, target_host=target_host, hardware_params=hardware_params)
 
 
 def auto_schedule(
     task: SearchTask, search_policy: SearchPolicy | None = None, tuning_options: TuningOptions | None = None
 ) -> tuple[Schedule, list[Tensor]]:
-    """Tune, and return the schedule and the arguments, as TVM 0.7 did."""
+    """Tune. Return the schedule and the arguments, as TVM 0.7 did."""
     result = task.tune(tuning_options or TuningOptions(), search_policy)
     if result.best is None:
         args = task.compute_dag.tensors
         return default_schedule(args, task.target), list(args)
     return task.compute_dag.apply_steps_from_state(TraceState(result.best))
+
+
+# -- tasks in the tuning loop -------------------------------------------------------------------------
+
+
+def search(task: SearchTask, **options: Any) -> TuneResult:
+    """Tune one task over the space that rules generate."""
+    return tune(task.workload, task.target, space="auto", inputs=task.inputs(), **options)
+
+
+@rule(when=lambda plan, stage: True)
+def as_it_is(plan: Plan, stage: Stage) -> None:
+    """The default schedule, which leaves nothing to try."""
+    by_default(plan.s, plan.target)
+    plan.done.update(dict.fromkeys(plan.s.stages, "as_it_is"))
+
+
+def preload(task: SearchTask, policy: SearchPolicy, folder: str) -> list[Record]:
+    """Put the records of earlier searches into the run's log. Return them."""
+    files = dict.fromkeys(callback.filename for callback in policy.preloaded)
+    found = [r for file in files for r in PreloadMeasuredStates(file).records(task.compute_dag.key)]
+    log = RecordLog(default_path(task.workload.name, task.target.kind, Path(folder)))
+    for r in found:
+        log.append(r)
+    return found
+
+
+class Follower:
+    """Tells callbacks, and whoever watches, how a run goes."""
+
+    def __init__(
+        self, task: SearchTask, policy: SearchPolicy, options: TuningOptions, earlier: Sequence[Record]
+    ) -> None:
+        self.task, self.policy, self.options = task, policy, options
+        self.count = 0
+        self.told = {(r.id, r.at) for r in earlier}
+
+    def __call__(self, event: Event) -> None:
+        log_note(_logger, event)
+        if isinstance(event, TrialDone):
+            self.count += 1
+            self.told.add((event.record.id, event.record.at))
+            inp = MeasureInput(self.task, TraceState(event.record))
+            for callback in self.options.callbacks:
+                callback.callback(self.policy, [inp], [MeasureResult.of(event.record)])
+            if self.options.verbose and self.policy.verbose and self.count % self.options.num_measures_per_round == 0:
+                self.print(event)
+
+    def print(self, event: TrialDone) -> None:
+        """Print a line of progress."""
+        flop = self.task.compute_dag.flop_ct
+        speed = f" ({flop / event.best_seconds / 1e9:.1f} GFLOP/s)" if flop else ""
+        failed = sum(event.failures.values())
+        print(
+            f"{self.task.workload.name}: {self.count} trials, best {event.best_seconds * 1e3:.4g} ms{speed}, "
+            f"default {event.default_seconds * 1e3:.4g} ms, {failed} failed, {event.elapsed_s:.0f} s",
+            flush=True,
+        )
+
+    def finish(self, result: TuneResult) -> None:
+        """Write the records that no trial told of: the default schedule, and the winner of the play-off."""
+        files = [c for c in self.options.callbacks if isinstance(c, RecordToFile)]
+        for r in RecordLog(result.log).read().records if files else ():
+            if r.status != "predicted" and (r.id, r.at) not in self.told:
+                for file in files:
+                    file.callback(self.policy, [MeasureInput(self.task, TraceState(r))], [MeasureResult.of(r)])

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import logging
+import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 from autosched.errors import UsageError
+from autosched.tuning import tune_tasks
 from autosched.tvm.auto_scheduler.cost_model import RandomModel, XGBModel
 from autosched.tvm.auto_scheduler.search_policy import PreloadMeasuredStates, SearchPolicy, SketchPolicy
-from autosched.tvm.auto_scheduler.search_task import SearchTask, TuningOptions
-from autosched.tvm.auto_scheduler.tuning import search_all
-
-__all__ = ["TaskScheduler"]
-
-_logger = logging.getLogger("auto_scheduler")
+from autosched.tvm.auto_scheduler.search_task import Follower, SearchTask, TuningOptions, preload
+from autosched.tvm.tuning_common import options_of
 
 _STRATEGIES = ("gradient", "round-robin")
 
 
 class TaskScheduler:
-    """Tunes tasks so that `objective_func` of their seconds, or their sum with these weights, gets small.
+    """Tunes tasks so that `objective_func` of their seconds, or their weighted sum, gets small.
 
     After `tune`, `best_costs` are the seconds of each, `task_cts` its trials, `best_score` the objective and
-    `results` what `autosched.tune` returned. With `load_log_file`, records of that log count as measured.
+    `results` those of `autosched.tune`. With `load_log_file`, records of that log count as measured.
     Raises UsageError for an unknown strategy, for callbacks, and for a `load_model_file`.
     """
 
@@ -80,22 +78,43 @@ class TaskScheduler:
         """Measure `num_measure_trials` candidates of all tasks together.
 
         `search_policy`: "default" or "sketch.xgb", "sketch.random", or a policy for each task. Raises
-        UsageError for others and for fewer trials than tasks, and what `autosched.tune` does.
+        UsageError for others and for fewer trials than tasks, and the errors of `autosched.tune`.
         """
         if len({str(t.target) for t in self.tasks}) > 1:
             raise UsageError("tasks are for different targets", asked="TaskScheduler.tune", legal="tasks of one target")
-        if tune_option.num_measure_trials < len(self.tasks):
-            raise UsageError(
-                f"{tune_option.num_measure_trials} trials are not one for each of {len(self.tasks)} tasks",
-                asked="TaskScheduler.tune",
-                legal=f"num_measure_trials of {len(self.tasks)} and more",
-            )
+        trials, count = tune_option.num_measure_trials, len(self.tasks)
+        if trials < count:
+            why = f"{trials} trials are not one for each of {count} tasks"
+            raise UsageError(why, asked="TaskScheduler.tune", legal=f"num_measure_trials of {count} and more")
         if per_task_early_stopping is not None:
-            from dataclasses import replace
-
             tune_option = replace(tune_option, early_stopping=per_task_early_stopping)
         policies = self._policies(search_policy, search_policy_params)
-        self.results = search_all(self.tasks, tune_option, policies, self.weights, self.objective_func, self.strategy)
+        with tempfile.TemporaryDirectory(prefix="auto_scheduler-") as folder:
+            followers = [
+                Follower(task, policy, tune_option, preload(task, policy, folder))
+                for task, policy in zip(self.tasks, policies, strict=True)
+            ]
+            found = tune_tasks(
+                [task.workload for task in self.tasks],
+                self.tasks[0].target,
+                weights=self.weights,
+                objective=self.objective_func,
+                policy=self.strategy,
+                trials=trials,
+                round_trials=min(tune_option.num_measures_per_round, max(1, trials // count)),
+                patience=tune_option.early_stopping,
+                space="auto",
+                rules=[r for policy in policies for r in policy.rules()],
+                model=policies[0].model,
+                seed=policies[0].seed,
+                records=folder,
+                inputs=[task.inputs() for task in self.tasks],
+                measure=options_of(tune_option.builder, tune_option.runner),
+                watch=lambda i, event: followers[i](event),
+            )
+            for follower, result in zip(followers, found.results, strict=True):
+                follower.finish(result)
+        self.results = found.results
         self.best_costs = [r.seconds for r in self.results]
         self.task_cts = [r.trials for r in self.results]
         self.best_score = self.objective_func(self.best_costs)
@@ -117,7 +136,7 @@ class TaskScheduler:
         return [SketchPolicy(t, models[given](), params, init_search_callbacks=loaded) for t in self.tasks]
 
     def print_table_info(self) -> None:
-        """A line for each task, and the objective."""
+        """Print a line for each task, and the objective."""
         print("| ID | Task                           | Latency (ms) | Speed (GFLOP/s) | Trials |")
         for i, (task, seconds) in enumerate(zip(self.tasks, self.best_costs, strict=True)):
             speed = f"{task.compute_dag.flop_ct / seconds / 1e9:.2f}" if seconds < float("inf") else "-"

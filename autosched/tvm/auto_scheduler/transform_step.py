@@ -1,10 +1,10 @@
-"""Ansor's transform steps: what its logs say was done to a program, done to a schedule.
+"""Ansor's transform steps, replayed on a schedule.
 
     ["SP", 2, 0, 1024, [2, 1, 4], 1]      split loop 0 of stage 2, of 1024 iterations, by 2, 1 and 4
 
-Stages and loops go by numbers. A stage's number is its place in the order of `compute_dag.sort`; caches
-and factored reductions push the later ones on. A loop's number is its place in the stage. `STEPS` has
-the steps that there are, and nothing else can be in a record: it is data, never code.
+Stages and loops go by numbers. A stage's number is its place in the order of `compute_dag.sort`; caches and factored
+reductions push the later ones on. A loop's number is its place in the stage. A record holds the steps of `STEPS` and
+nothing else: it is data, never code.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.te.tensor import Operation, Tensor
 
-__all__ = ["STEPS", "Replay", "Step", "step_from_json"]
-
 #: annotations by Ansor's numbers: a method of a stage, or what a loop is bound to
 ANNOTATIONS = (
     "none", "unroll", "vectorize", "parallel", "vthread", "blockIdx.x", "threadIdx.x", "blockIdx.y", "threadIdx.y",
@@ -31,7 +29,7 @@ ANNOTATIONS = (
 )  # fmt: skip
 
 
-#: What an open length is at most, as Ansor's `max_innermost_split_factor`.
+#: the largest open length, as Ansor's `max_innermost_split_factor`
 MOST_OPEN = 64
 
 
@@ -51,15 +49,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of step: what its fields are, and the function that does it."""
+    """A kind of step: its fields (numbers of stages and of their loops, numbers, text, lists), and the function."""
 
     fields: tuple[type, ...]
     apply: Callable[..., None]
 
 
 #: type of a field -> what it is in a log
-_FORMS = {
-    int: Form("number", is_integer),
+_FORMS: dict[type, Form] = {
+    **dict.fromkeys((Stage, Loop, int), Form("number", is_integer)),
     str: Form("text", Form.text().fits),
     tuple: Form("[numbers]", Form.array(Form.integer()).fits),
 }
@@ -77,7 +75,7 @@ def _step(tag: str, *fields: type) -> Callable[[Callable[..., None]], Callable[.
 
 
 def step_from_json(data: Any) -> Step:
-    """Raises RecordError for what is no step."""
+    """Return the step of a record. Raises RecordError for other data."""
     if not isinstance(data, list) or not data or not isinstance(data[0], str):
         raise RecordError(f"{data!r:.80} is no step", legal='["SP", 2, 0, 1024, [2, 1, 4], 1]')
     tag, values = data[0], data[1:]
@@ -91,11 +89,10 @@ def step_from_json(data: Any) -> Step:
 
 
 class Replay:
-    """A schedule that steps are done to. `ops` are the operations in Ansor's order, `outputs` what nobody reads.
+    """A schedule, and the steps done to it. `ops` are the operations in Ansor's order, `outputs` those without readers.
 
-    Where stages are computed is put into the schedule last: Ansor's `compute_at` means what becomes of
-    a loop when it is split or fused afterwards, and a schedule names a loop that is there. Where `exact`
-    is false, loops need not be as long as the steps say.
+    `compute_at` reaches the schedule last: Ansor's loop is what becomes of it when it is split or fused afterwards, a
+    schedule's is one that is there. Without `exact`, loops may have other lengths than the steps say.
     """
 
     def __init__(self, ops: Sequence[Operation], outputs: Sequence[Tensor], exact: bool = True) -> None:
@@ -104,7 +101,7 @@ class Replay:
 
     @classmethod
     def on(cls, stages: Sequence[Stage]) -> Replay:
-        """Go on with a schedule that is there; its stages in Ansor's order."""
+        """Go on with a schedule, given by its stages in Ansor's order."""
         made = cls.__new__(cls)
         made._begin(stages[0].schedule, list(stages), exact=True)
         return made
@@ -118,22 +115,29 @@ class Replay:
         self.lengths: dict[int, tuple[Any, ...]] = {}
 
     def run(self, steps: Sequence[Step]) -> Schedule:
-        """The schedule with all steps done. Raises RecordError, naming the step, where one cannot be."""
+        """Do all steps. Return the schedule. Raises RecordError, which names the step that cannot be done."""
         for step in steps:
             self.do(step)
         self.settle()
         return self.s
 
     def do(self, step: Step) -> None:
-        """One step. Raises RecordError, naming it, where it cannot be done."""
+        """Do one step. Raises RecordError, which names it, where it cannot be done."""
+        kind = STEPS[step.tag]
         try:
-            STEPS[step.tag].apply(self, *step.fields)
+            fields: list[Any] = []
+            for wanted, value in zip(kind.fields, step.fields, strict=True):
+                if wanted is Loop:  # of the stage before it
+                    fields.append(self.loop(fields[-1], value))
+                else:
+                    fields.append(self.stage(value) if wanted is Stage else value)
+            kind.apply(self, *fields)
         except AutoschedError as error:
             raise RecordError(error.why, asked=f"step {len(self.steps)}, {step}", legal=error.legal) from None
         self.steps.append(step)
 
     def settle(self) -> None:
-        """Compute stages where steps have said."""
+        """Compute stages at the loops that steps have named."""
         for guest, (host, loop) in self._places.items():
             try:
                 guest.compute_at(host, loop)
@@ -143,18 +147,18 @@ class Replay:
 
     # -- by numbers -------------------------------------------------------------------------------
     def stage(self, number: int) -> Stage:
-        """The stage of that number. Raises RecordError where there is none."""
+        """Return the stage of that number. Raises RecordError where there is none."""
         if not 0 <= number < len(self.stages):
             names = ", ".join(f"{i} {x.name}" for i, x in enumerate(self.stages))
             raise RecordError(f"there is no stage {number}", legal=f"stages: {names}; is it the log of this workload?")
         return self.stages[number]
 
     def loops(self, stage: Stage) -> list[Loop]:
-        """Its loops in Ansor's order, which is the order they run in but after `rfactor`."""
+        """Return the loops of a stage in Ansor's order: that of execution, but after `rfactor`."""
         return self._loops[stage]
 
     def loop(self, stage: Stage, number: int) -> Loop:
-        """The loop of that number. Raises RecordError where there is none."""
+        """Return the loop of that number. Raises RecordError where there is none."""
         loops = self._loops[stage]
         if not 0 <= number < len(loops):
             names = ", ".join(f"{i} {x.name}" for i, x in enumerate(loops)) or "none"
@@ -164,7 +168,7 @@ class Replay:
         return loops[number]
 
     def replace(self, stage: Stage, at: int, count: int, made: Sequence[Loop], heir: Loop) -> None:
-        """`count` loops from `at` on became others; what was computed at one of them is computed at `heir`."""
+        """Replace `count` loops from `at` on; stages computed at one of them are computed at `heir`."""
         gone = self._loops[stage][at : at + count]
         self._loops[stage][at : at + count] = made
         for guest, (host, loop) in self._places.items():
@@ -172,7 +176,7 @@ class Replay:
                 self._places[guest] = host, heir
 
     def open_length(self, stage: Stage, loop: Loop, at: int) -> Any:
-        """A knob for the length that a split leaves open: of a loop of known length, its divisors."""
+        """Define a knob for an open length of a split: divisors, where the length of the loop is known."""
         n = leaf_extents(stage)[loop]
         values = [1 << b for b in range(MOST_OPEN.bit_length())]
         if n.op == "const":
@@ -187,21 +191,17 @@ class Replay:
         """The stages that are computed at a loop when all is done."""
         return frozenset(self._places)
 
-    def is_placed(self, stage: Stage) -> bool:
-        """Whether it is computed at a loop, where how many iterations its loops have is not settled yet."""
-        return stage in self._places
-
     def insert(self, at: int, stage: Stage) -> None:
-        """A stage that a step made."""
+        """Add a stage that a step made."""
         self.stages.insert(at, stage)
         self.start(stage)
 
     def start(self, stage: Stage) -> None:
-        """The stage's loops are those of its axes."""
+        """Begin with the loops of the stage's axes."""
         self._loops[stage] = [stage.roots[a] for a in (*stage.axis, *stage.reduce_axis)]
 
     def place(self, stage: Stage, at: tuple[Stage, Loop] | None) -> None:
-        """Say where it is computed."""
+        """Compute a stage at a loop of another when all is done, or at none."""
         self._places.pop(stage, None)
         if at is not None:
             self._places[stage] = at
@@ -210,10 +210,8 @@ class Replay:
 # -- loops of a stage -----------------------------------------------------------------------------
 
 
-@_step("AN", int, int, int)
-def annotate(r: Replay, stage_id: int, iter_id: int, annotation: int) -> None:
-    stage = r.stage(stage_id)
-    loop = r.loop(stage, iter_id)
+@_step("AN", Stage, Loop, int)
+def annotate(r: Replay, stage: Stage, loop: Loop, annotation: int) -> None:
     known = ANNOTATIONS[:-1]
     if not 0 <= annotation < len(known):
         what = "a record does not say with which intrinsic" if annotation == len(known) else "it has no meaning"
@@ -226,10 +224,8 @@ def annotate(r: Replay, stage_id: int, iter_id: int, annotation: int) -> None:
         stage.bind(loop, name)
 
 
-@_step("PR", int, int, str)
-def pragma(r: Replay, stage_id: int, iter_id: int, text: str) -> None:
-    stage = r.stage(stage_id)
-    loop = r.loop(stage, iter_id)
+@_step("PR", Stage, Loop, str)
+def pragma(r: Replay, stage: Stage, loop: Loop, text: str) -> None:
     name, dollar, value = text.partition("$")
     if text in PRAGMAS and text not in KEEP_MEANING:
         raise RecordError(f"{text} may change results: {PRAGMAS[text]}", legal=", ".join(KEEP_MEANING))
@@ -242,9 +238,8 @@ def pragma(r: Replay, stage_id: int, iter_id: int, text: str) -> None:
         stage.pragma(loop, name, int(value))
 
 
-@_step("FU", int, tuple)
-def fuse(r: Replay, stage_id: int, fused_ids: tuple[int, ...]) -> None:
-    stage = r.stage(stage_id)
+@_step("FU", Stage, tuple)
+def fuse(r: Replay, stage: Stage, fused_ids: tuple[int, ...]) -> None:
     if not fused_ids:
         r.loops(stage).insert(0, stage.fuse())
         return
@@ -256,9 +251,8 @@ def fuse(r: Replay, stage_id: int, fused_ids: tuple[int, ...]) -> None:
         r.replace(stage, fused_ids[0], len(chosen), [made], made)
 
 
-@_step("RE", int, tuple)
-def reorder(r: Replay, stage_id: int, after_ids: tuple[int, ...]) -> None:
-    stage = r.stage(stage_id)
+@_step("RE", Stage, tuple)
+def reorder(r: Replay, stage: Stage, after_ids: tuple[int, ...]) -> None:
     loops = r.loops(stage)
     if sorted(after_ids) != list(range(len(loops))):
         names = ", ".join(f"{i} {x.name}" for i, x in enumerate(loops))
@@ -268,11 +262,9 @@ def reorder(r: Replay, stage_id: int, after_ids: tuple[int, ...]) -> None:
         stage.reorder(*loops)
 
 
-@_step("SP", int, int, int, tuple, int)
-def split(r: Replay, stage_id: int, iter_id: int, extent: int, lengths: tuple[int, ...], inner_to_outer: int) -> None:
-    stage = r.stage(stage_id)
-    loop = r.loop(stage, iter_id)
-    if extent and r.exact and not r.is_placed(stage):
+@_step("SP", Stage, Loop, int, tuple, int)
+def split(r: Replay, stage: Stage, loop: Loop, extent: int, lengths: tuple[int, ...], inner_to_outer: int) -> None:
+    if extent and r.exact and stage not in r.placed:  # of those placed, lengths are not settled yet
         here = leaf_extents(stage)[loop]
         if here.op == "const" and here.value != extent:
             raise RecordError(
@@ -281,11 +273,10 @@ def split(r: Replay, stage_id: int, iter_id: int, extent: int, lengths: tuple[in
             )
     whole = tuple(r.open_length(stage, loop, k) if n is None else n for k, n in enumerate(lengths))
     r.lengths[len(r.steps)] = whole
-    _split(r, stage, iter_id, whole, bool(inner_to_outer))
+    _split(r, stage, loop, whole, bool(inner_to_outer))
 
 
-def _split(r: Replay, stage: Stage, iter_id: int, lengths: Sequence[Any], inner_to_outer: bool) -> None:
-    loop = r.loop(stage, iter_id)
+def _split(r: Replay, stage: Stage, loop: Loop, lengths: Sequence[Any], inner_to_outer: bool) -> None:
     made = [loop]
     if inner_to_outer:
         for length in reversed(lengths):
@@ -293,30 +284,28 @@ def _split(r: Replay, stage: Stage, iter_id: int, lengths: Sequence[Any], inner_
     else:
         for length in lengths:
             made[-1:] = stage.split(made[-1], nparts=length)
-    r.replace(stage, iter_id, 1, made, made[-1])
+    r.replace(stage, r.loops(stage).index(loop), 1, made, made[-1])
 
 
-@_step("FSP", int, int, int, int)
-def follow_split(r: Replay, stage_id: int, iter_id: int, src_step_id: int, n_split: int) -> None:
-    stage = r.stage(stage_id)
+@_step("FSP", Stage, Loop, int, int)
+def follow_split(r: Replay, stage: Stage, loop: Loop, src_step_id: int, n_split: int) -> None:
     lengths = _lengths(r, src_step_id)
     if not 0 < n_split <= len(lengths) + 1:
         legal = f"1 to {len(lengths) + 1}: step {src_step_id} has {len(lengths)} lengths"
         raise RecordError(f"it cannot be followed for {n_split} splits", legal=legal)
-    _split(r, stage, iter_id, (*lengths[: n_split - 1], prod(lengths[n_split - 1 :])), True)
+    _split(r, stage, loop, (*lengths[: n_split - 1], prod(lengths[n_split - 1 :])), True)
 
 
-@_step("FFSP", int, int, tuple, int, int)
+@_step("FFSP", Stage, Loop, tuple, int, int)
 def follow_fused_split(
-    r: Replay, stage_id: int, iter_id: int, src_step_ids: tuple[int, ...], level: int, factor_or_nparts: int
+    r: Replay, stage: Stage, loop: Loop, src_step_ids: tuple[int, ...], level: int, factor_or_nparts: int
 ) -> None:
-    stage = r.stage(stage_id)
     followed = [_lengths(r, i) for i in src_step_ids]
     if not followed or not all(0 <= level < len(lengths) for lengths in followed):
         raise RecordError(
             f"steps {list(src_step_ids)} do not all have a length {level}", legal="steps that split, and a level of all"
         )
-    _split(r, stage, iter_id, (prod(lengths[level] for lengths in followed),), bool(factor_or_nparts))
+    _split(r, stage, loop, (prod(lengths[level] for lengths in followed),), bool(factor_or_nparts))
 
 
 def _lengths(r: Replay, step_id: int) -> tuple[Any, ...]:
@@ -327,31 +316,27 @@ def _lengths(r: Replay, step_id: int) -> tuple[Any, ...]:
     return r.lengths[step_id]
 
 
-@_step("SA", int, int, int, int)
-def storage_align(r: Replay, stage_id: int, iter_id: int, factor: int, offset: int) -> None:
-    stage = r.stage(stage_id)
-    stage.storage_align(r.loop(stage, iter_id), factor, offset)
+@_step("SA", Stage, Loop, int, int)
+def storage_align(r: Replay, stage: Stage, loop: Loop, factor: int, offset: int) -> None:
+    stage.storage_align(loop, factor, offset)
 
 
 # -- where a stage is computed --------------------------------------------------------------------
 
 
-@_step("CA", int, int, int)
-def compute_at(r: Replay, stage_id: int, target_stage_id: int, target_iter_id: int) -> None:
-    host = r.stage(target_stage_id)
-    r.place(r.stage(stage_id), (host, r.loop(host, target_iter_id)))
+@_step("CA", Stage, Stage, Loop)
+def compute_at(r: Replay, stage: Stage, host: Stage, loop: Loop) -> None:
+    r.place(stage, (host, loop))
 
 
-@_step("CI", int)
-def compute_inline(r: Replay, stage_id: int) -> None:
-    stage = r.stage(stage_id)
+@_step("CI", Stage)
+def compute_inline(r: Replay, stage: Stage) -> None:
     r.place(stage, None)
     stage.compute_inline()
 
 
-@_step("CR", int)
-def compute_root(r: Replay, stage_id: int) -> None:
-    stage = r.stage(stage_id)
+@_step("CR", Stage)
+def compute_root(r: Replay, stage: Stage) -> None:
     r.place(stage, None)
     if stage.attach.kind != "root":
         stage.compute_root()
@@ -360,27 +345,22 @@ def compute_root(r: Replay, stage_id: int) -> None:
 # -- new stages -----------------------------------------------------------------------------------
 
 
-@_step("CHR", int, str, tuple)
-def cache_read(r: Replay, stage_id: int, scope: str, reader_stage_ids: tuple[int, ...]) -> None:
-    stage = r.stage(stage_id)
-    readers = [r.stage(i) for i in reader_stage_ids]
-    made = r.s.cache_read(stage.op.outputs[0], scope, readers)
-    r.insert(stage_id + 1, r.s[made])
+@_step("CHR", Stage, str, tuple)
+def cache_read(r: Replay, stage: Stage, scope: str, reader_stage_ids: tuple[int, ...]) -> None:
+    made = r.s.cache_read(stage.op.outputs[0], scope, [r.stage(i) for i in reader_stage_ids])
+    r.insert(r.stages.index(stage) + 1, r.s[made])
 
 
-@_step("CHW", int, str)
-def cache_write(r: Replay, stage_id: int, scope: str) -> None:
-    stage = r.stage(stage_id)
+@_step("CHW", Stage, str)
+def cache_write(r: Replay, stage: Stage, scope: str) -> None:
     _has_its_own_loops(r, stage)
     made = r.s.cache_write(list(stage.op.outputs), scope)
     r.start(stage)
-    r.insert(stage_id, r.s[made[0]])
+    r.insert(r.stages.index(stage), r.s[made[0]])
 
 
-@_step("RF", int, int, int)
-def rfactor(r: Replay, stage_id: int, iter_id: int, factor_iter_id: int) -> None:
-    stage = r.stage(stage_id)
-    loop = r.loop(stage, iter_id)
+@_step("RF", Stage, Loop, int)
+def rfactor(r: Replay, stage: Stage, loop: Loop, factor_iter_id: int) -> None:
     _has_its_own_loops(r, stage, spatial=True)
     strangers = [
         x for x in stage.loops if x.is_reduce and x.root is None and not _roots(stage, x) & _roots(stage, loop)
@@ -391,20 +371,17 @@ def rfactor(r: Replay, stage_id: int, iter_id: int, factor_iter_id: int) -> None
             legal="rfactor of loops that all reduce axes were fused into, which is how Ansor does it",
         )
     others = [x for x in stage.loops if x.is_reduce and x is not loop]
-    made = r.s[_first(r.s.rfactor(stage, loop, factor_axis=factor_iter_id))]
+    factored = r.s.rfactor(stage, loop, factor_axis=factor_iter_id)
+    made = r.s[factored[0] if isinstance(factored, list) else factored]
     whole_first = sorted(range(len(others)), key=lambda i: others[i].root is None)
     r.start(stage)
-    r.insert(stage_id, made)
+    r.insert(r.stages.index(stage), made)
     loops, ours = r.loops(made), made.reduce_axis
     loops[len(loops) - len(ours) :] = [made.roots[ours[i]] for i in whole_first]
 
 
-def _first(made: Any) -> Any:
-    return made[0] if isinstance(made, list) else made
-
-
 def _has_its_own_loops(r: Replay, stage: Stage, spatial: bool = False) -> None:
-    """TVM forgets what was done to a stage's loops where it gets a cache; Ansor never asks for that."""
+    """Raise RecordError for a cache of a stage with split loops: TVM forgets the splits, Ansor never asks for it."""
     split = [x.name for x in r.loops(stage) if x.root is None and not (spatial and x.is_reduce)]
     if split:
         raise RecordError(

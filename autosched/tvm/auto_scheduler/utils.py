@@ -1,4 +1,4 @@
-"""Keys of workloads taken apart and compared."""
+"""Keys of workloads: `["name", argument, ...]` as JSON, taken apart and compared."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["calc_workload_dis_factor", "decode_workload_key", "get_func_name"]
-
 
 def get_func_name(func: Callable[..., Any]) -> str:
-    """The name that a function is registered by."""
+    """Return the name that a function is registered by."""
     return str(func.__qualname__)
 
 
 def decode_workload_key(workload_key: str) -> tuple[str, list[Any] | None]:
-    """Name and arguments; the key itself and None where it is no JSON list."""
+    """Return name and arguments; the key itself and None where it is no JSON list."""
     try:
         parts = json.loads(workload_key)
     except (ValueError, RecursionError):
@@ -28,7 +26,7 @@ def decode_workload_key(workload_key: str) -> tuple[str, list[Any] | None]:
 def calc_workload_dis_factor(
     target_workload_pair: tuple[str, list[Any] | None], candidate_workload_pair: tuple[str, list[Any] | None]
 ) -> float:
-    """How many times larger a workload is than one whose schedule it could use; infinite where it could not.
+    """Return how many times larger a workload is than one whose schedule it could use; infinite where it could not.
 
     Both must be of one function, and every number of the first a multiple of that of the other.
     """

@@ -11,14 +11,6 @@ from autosched.te.tensor import Tensor
 from autosched.tvm.auto_scheduler.utils import decode_workload_key, get_func_name
 from autosched.tvm.autotvm.task.task import deserialize_args, serialize_args
 
-__all__ = [
-    "WORKLOAD_FUNC_REGISTRY",
-    "make_workload_key",
-    "register_workload",
-    "register_workload_tensors",
-    "workload_key_to_tensors",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: name -> function that makes the tensors of the arguments; key -> those tensors
@@ -56,10 +48,10 @@ def register_workload(func_name: Any, f: Callable[..., Any] | None = None, overr
 
 
 def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], override: bool = True) -> str:
-    """Say what the workload of a key is: the tensors of its arguments. Returns the key.
+    """Register the tensors of the arguments of a workload by its key. Return the key.
 
-    The tasks of a network have keys such as `["d7b6..", 1, 1000]`, which only TVM can make. With the
-    tensors registered, records of such a key are found and replayed.
+    The tasks of a network have keys such as `["d7b6..", 1, 1000]`, which only TVM can make. With the tensors
+    registered, records of such a key are found and replayed.
     """
     if workload_key in WORKLOAD_FUNC_REGISTRY and not override:
         raise UsageError(
@@ -70,7 +62,7 @@ def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], over
 
 
 def make_workload_key(func: Any, args: Sequence[Any]) -> str:
-    """The key of a registered function with arguments. Raises WorkloadError for one that is not registered."""
+    """Return the key of a registered function with arguments. Raises WorkloadError for one that is not registered."""
     name = get_func_name(func) if callable(func) else func
     if name not in WORKLOAD_FUNC_REGISTRY:
         raise _unknown(str(name))
@@ -78,7 +70,7 @@ def make_workload_key(func: Any, args: Sequence[Any]) -> str:
 
 
 def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
-    """The tensors of the arguments. Raises WorkloadError for a key of a function that is not registered."""
+    """Return the tensors of the arguments. Raises WorkloadError for a key of a function that is not registered."""
     name, args = decode_workload_key(workload_key)
     found = WORKLOAD_FUNC_REGISTRY.get(workload_key, WORKLOAD_FUNC_REGISTRY.get(name))
     if found is None:
@@ -86,7 +78,7 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
     if not callable(found):
         return list(found)
     try:
-        made = found(*deserialize_args([_tuples(a) for a in args or ()]))
+        made = found(*deserialize_args(args or ()))
     except AutoschedError:
         raise
     except TypeError as error:
@@ -94,10 +86,6 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
             str(error), asked=f"workload {workload_key}", legal="the arguments of the function"
         ) from None
     return list(made) if isinstance(made, (list, tuple)) else [made]
-
-
-def _tuples(x: Any) -> Any:
-    return tuple(_tuples(a) for a in x) if isinstance(x, list) else x
 
 
 def _unknown(what: str) -> WorkloadError:

@@ -1,93 +1,48 @@
 """`tvm.autotvm`: templates, configurations, tuners and logs, over this package's sketches and tuning loop.
 
-entities.py    what one decision is: split, order, annotations, value
-config.py      spaces of configurations, and their index
-dispatcher.py  which configuration a template gets
-task/          templates with arguments, and TVM's places for the names of the files above
+task/          configurations and their space, contexts that choose one, templates, tasks
 tracing.py     a task as sketches, and records as configurations
 measure.py     measuring options and results
-tuner.py       names for strategies
-history.py     logs as what a cost model begins with
-callback.py    what happens after each measurement
+tuner.py       names for strategies; logs as first data of a cost model
+callback.py    functions that are called after each measurement
 record.py      logs
 database.py    results by task and configuration
 tophub.py      where TVM downloaded logs
-env.py         what holds for all tuners
+env.py         settings of all tuners
 """
 
 from __future__ import annotations
 
 from autosched.tvm._missing import missing
-from autosched.tvm.autotvm import callback, config, database, dispatcher, env, measure, record, task, tophub, tuner
-from autosched.tvm.autotvm.config import ConfigEntity, ConfigSpace, FallbackConfigEntity
-from autosched.tvm.autotvm.dispatcher import (
-    ApplyConfig,
-    ApplyFixedConfig,
-    ApplyGraphBest,
-    ApplyHistoryBest,
-    DispatchContext,
-    FallbackContext,
-    get_config,
-)
-from autosched.tvm.autotvm.entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
-from autosched.tvm.autotvm.env import GLOBAL_SCOPE
-from autosched.tvm.autotvm.measure import (
-    LocalBuilder,
-    LocalRunner,
-    MeasureErrorNo,
-    MeasureInput,
-    MeasureResult,
-    RPCRunner,
-    measure_option,
-)
-from autosched.tvm.autotvm.task.task import register_topi_compute, register_topi_schedule, template
+from autosched.tvm.autotvm import callback, database, env, measure, record, task, tophub, tuner
+from autosched.tvm.autotvm.env import GLOBAL_SCOPE as GLOBAL_SCOPE
+from autosched.tvm.autotvm.measure import LocalBuilder as LocalBuilder
+from autosched.tvm.autotvm.measure import LocalRunner as LocalRunner
+from autosched.tvm.autotvm.measure import MeasureErrorNo as MeasureErrorNo
+from autosched.tvm.autotvm.measure import MeasureInput as MeasureInput
+from autosched.tvm.autotvm.measure import MeasureResult as MeasureResult
+from autosched.tvm.autotvm.measure import RPCRunner as RPCRunner
+from autosched.tvm.autotvm.measure import measure_option as measure_option
+from autosched.tvm.autotvm.task import register_topi_compute as register_topi_compute
+from autosched.tvm.autotvm.task import register_topi_schedule as register_topi_schedule
+from autosched.tvm.autotvm.task import template as template
+from autosched.tvm.autotvm.task.dispatcher import ApplyConfig as ApplyConfig
+from autosched.tvm.autotvm.task.dispatcher import ApplyFixedConfig as ApplyFixedConfig
+from autosched.tvm.autotvm.task.dispatcher import ApplyGraphBest as ApplyGraphBest
+from autosched.tvm.autotvm.task.dispatcher import ApplyHistoryBest as ApplyHistoryBest
+from autosched.tvm.autotvm.task.dispatcher import DispatchContext as DispatchContext
+from autosched.tvm.autotvm.task.dispatcher import FallbackContext as FallbackContext
+from autosched.tvm.autotvm.task.dispatcher import get_config as get_config
+from autosched.tvm.autotvm.task.space import AnnotateEntity as AnnotateEntity
+from autosched.tvm.autotvm.task.space import ConfigEntity as ConfigEntity
+from autosched.tvm.autotvm.task.space import ConfigSpace as ConfigSpace
+from autosched.tvm.autotvm.task.space import FallbackConfigEntity as FallbackConfigEntity
+from autosched.tvm.autotvm.task.space import OtherOptionEntity as OtherOptionEntity
+from autosched.tvm.autotvm.task.space import ReorderEntity as ReorderEntity
+from autosched.tvm.autotvm.task.space import SplitEntity as SplitEntity
 
 apply_history_best = ApplyHistoryBest
 apply_graph_best = ApplyGraphBest
 apply_fixed_config = ApplyFixedConfig
 
-__all__ = [
-    "GLOBAL_SCOPE",
-    "AnnotateEntity",
-    "ApplyConfig",
-    "ApplyFixedConfig",
-    "ApplyGraphBest",
-    "ApplyHistoryBest",
-    "ConfigEntity",
-    "ConfigSpace",
-    "DispatchContext",
-    "FallbackConfigEntity",
-    "FallbackContext",
-    "LocalBuilder",
-    "LocalRunner",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureResult",
-    "OtherOptionEntity",
-    "RPCRunner",
-    "ReorderEntity",
-    "SplitEntity",
-    "apply_fixed_config",
-    "apply_graph_best",
-    "apply_history_best",
-    "callback",
-    "config",
-    "database",
-    "dispatcher",
-    "env",
-    "get_config",
-    "measure",
-    "measure_option",
-    "record",
-    "register_topi_compute",
-    "register_topi_schedule",
-    "task",
-    "template",
-    "tophub",
-    "tuner",
-]
-
-_INSTEAD = {
-    "graph_tuner": "graphs of operators are not read yet",
-}
-__getattr__ = missing("autotvm", globals(), _INSTEAD)
+__getattr__ = missing("autotvm", globals(), {"graph_tuner": "graphs of operators are not read yet"})

@@ -1,4 +1,4 @@
-"""Callbacks of tuners: called with the tuner, inputs and results of each measurement."""
+"""Callbacks of tuners: functions of the tuner, inputs and results of each measurement."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
+from autosched.errors import UsageError
 from autosched.tvm.autotvm.database import Database
 from autosched.tvm.autotvm.env import GLOBAL_SCOPE
 from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
 from autosched.tvm.autotvm.record import encode
-
-__all__ = ["Monitor", "log_to_database", "log_to_file", "progress_bar"]
 
 Callback = Callable[[Any, Sequence[MeasureInput], Sequence[MeasureResult]], None]
 
@@ -49,12 +48,14 @@ def log_to_database(db: Database) -> Callback:
 
 
 def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback:
-    """One line on the standard error: current and best speed, trials, seconds, and failures.
+    """Show one line on the standard error: current and best speed, trials, seconds, and failures.
 
-    `total` is the number of trials; the speed is in `si_prefix` FLOP/s, or the time in ms where a call
-    counts no operations.
+    total:     the number of trials
+    si_prefix: unit of the speed, in FLOP/s; where a call counts no operations, times are shown in ms
     """
-    unit, begun = _unit(si_prefix), time.monotonic()
+    if si_prefix not in _UNITS:
+        raise UsageError(f"{si_prefix!r} is no prefix", asked="si_prefix", legal=", ".join(map(repr, _UNITS)))
+    unit, begun = _UNITS[si_prefix], time.monotonic()
     state = {"done": 0, "failed": 0, "best": float("inf")}
 
     def show(tuner: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
@@ -84,14 +85,6 @@ def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback
     return show
 
 
-def _unit(si_prefix: str) -> float:
-    if si_prefix not in _UNITS:
-        from autosched.errors import UsageError
-
-        raise UsageError(f"{si_prefix!r} is no prefix", asked="si_prefix", legal=", ".join(map(repr, _UNITS)))
-    return _UNITS[si_prefix]
-
-
 def _speed(flop: float, seconds: float, unit: float) -> str:
     if seconds == float("inf"):
         return "-"
@@ -112,13 +105,13 @@ class Monitor:
             self.timestamps.append(result.timestamp)
 
     def reset(self) -> None:
-        """Forget all."""
+        """Forget all trials."""
         self.scores, self.timestamps = [], []
 
     def trial_scores(self) -> list[float]:
-        """FLOP/s of each trial."""
+        """Return the FLOP/s of each trial."""
         return self.scores
 
     def trial_timestamps(self) -> list[float]:
-        """When each trial was over: seconds since 1970."""
+        """Return the end of each trial, in seconds since 1970."""
         return self.timestamps

@@ -1,4 +1,4 @@
-"""`tvm.autotvm.database`: results kept by task and configuration, for `callback.log_to_database`."""
+"""`tvm.autotvm.database`: results by task and configuration, for `callback.log_to_database`."""
 
 from __future__ import annotations
 
@@ -10,35 +10,27 @@ from autosched.errors import UsageError
 from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
 from autosched.tvm.autotvm.record import decode, encode, measure_str_key
 
-__all__ = ["Database", "DummyDatabase", "RedisDatabase", "filter_inputs"]
-
 
 class Database(ABC):
-    """Base class: a program's own database needs `load` and `save`."""
+    """Base class of databases: a program's own needs `load` and `save`."""
 
     @abstractmethod
     def load(self, inp: MeasureInput, get_all: bool = False) -> Any:
-        """The latest result for a task, target and configuration, or None; with `get_all` a list of all."""
+        """Return the latest result for a task, target and configuration, or None; with `get_all` a list of all."""
 
     @abstractmethod
     def save(self, inp: MeasureInput, res: MeasureResult, extend: bool = False) -> None:
-        """Keep a result: instead of the known ones, or with `extend` beside them."""
+        """Keep a result in place of the known ones, or with `extend` beside them."""
 
 
 def filter_inputs(
     db: Database, measure_inputs: Iterable[MeasureInput], retry: bool = False
 ) -> tuple[list[MeasureResult | None], list[MeasureInput]]:
-    """The known results, None where there is none, and the inputs without one; `retry` counts failures as none."""
-    results: list[MeasureResult | None] = []
-    unsaved: list[MeasureInput] = []
-    for inp in measure_inputs:
-        found = db.load(inp)
-        if found is not None and retry and found.error_no != 0:
-            found = None
-        results.append(found)
-        if found is None:
-            unsaved.append(inp)
-    return results, unsaved
+    """Return the known results, or None, and the inputs without one; with `retry`, failures count as none."""
+    inputs = list(measure_inputs)
+    found = [db.load(inp) for inp in inputs]
+    results = [None if r is None or (retry and r.error_no != 0) else r for r in found]
+    return results, [inp for inp, r in zip(inputs, results, strict=True) if r is None]
 
 
 class DummyDatabase(Database):
@@ -56,7 +48,7 @@ class DummyDatabase(Database):
         self._lines[key] = [*(self._lines.get(key, ()) if extend else ()), encode(inp, res)]
 
     def filter(self, func: Any) -> list[tuple[MeasureInput, list[MeasureResult]]]:
-        """The (input, results) pairs that `func(input, results)` keeps."""
+        """Return the (input, results) pairs for which `func(input, results)` is true."""
         found = []
         for lines in self._lines.values():
             pairs = [decode(line) for line in lines]
@@ -66,7 +58,7 @@ class DummyDatabase(Database):
         return found
 
     def flush(self) -> None:
-        """Forget all."""
+        """Forget all results."""
         self._lines.clear()
 
 

@@ -1,23 +1,19 @@
-"""`tvm.autotvm.env`: what holds for all tuners of a process."""
+"""`tvm.autotvm.env`: settings of all tuners of a process."""
 
 from __future__ import annotations
 
 import logging
 
-__all__ = ["GLOBAL_SCOPE", "AutotvmGlobalScope"]
-
 
 class AutotvmGlobalScope:
-    """`silent = True` keeps warnings and progress bars away. The other attributes are TVM's own business and
-    change nothing."""
+    """`silent = True` keeps warnings and progress bars away. The other attributes are TVM's and change nothing."""
 
-    def __init__(self) -> None:
-        self.in_tuning = False
-        self.cuda_target_arch = None
+    in_tuning = False
+    cuda_target_arch = None
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is told but errors."""
+        """True to tell nothing but errors."""
         return logging.getLogger("autotvm").level >= logging.ERROR
 
     @silent.setter

@@ -1,24 +1,16 @@
-"""What is measured and how: TVM's names for `MeasureOptions`, and for what comes out."""
+"""TVM's names for `MeasureOptions`, and for inputs and results of measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from autosched.errors import UsageError
 from autosched.measure import MeasureOptions
 from autosched.tvm import tuning_common
-from autosched.tvm.tuning_common import MeasureErrorNo
 
-__all__ = [
-    "LocalBuilder",
-    "LocalRunner",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureResult",
-    "RPCRunner",
-    "measure_option",
-]
+MeasureErrorNo = tuning_common.MeasureErrorNo
 
 
 class MeasureInput(NamedTuple):
@@ -30,9 +22,11 @@ class MeasureInput(NamedTuple):
 
 
 class MeasureResult(NamedTuple):
-    """`costs`: seconds for one call, a number for each repetition, or the error where `error_no` is not 0.
+    """The outcome of one measurement.
 
-    `all_cost` is what building and running took, `timestamp` when it was over: seconds, since 1970.
+    costs:     seconds for one call, a number for each repetition; or the error where `error_no` is not 0
+    all_cost:  seconds that building and running took
+    timestamp: the end, in seconds since 1970
     """
 
     costs: tuple[Any, ...]
@@ -41,89 +35,63 @@ class MeasureResult(NamedTuple):
     timestamp: float
 
 
-class LocalBuilder:
-    """Builds in processes of their own: `timeout` seconds for each, `n_parallel` at a time.
+@dataclass(frozen=True)
+class LocalBuilder(tuning_common.LocalBuilder):
+    """As `tuning_common.LocalBuilder`.
 
-    `do_fork` and `runtime` change nothing: workers are always processes, started afresh. Raises UsageError
-    for a `build_func` other than "default" and for `build_kwargs`.
+    `do_fork` and `runtime` change nothing. Raises UsageError for a `build_func` other than "default" and for
+    `build_kwargs`.
     """
 
-    def __init__(
-        self,
-        timeout: float = 10,
-        n_parallel: int | None = None,
-        build_kwargs: Mapping[str, Any] | None = None,
-        build_func: str | Callable[..., Any] = "default",
-        do_fork: bool = False,
-        runtime: Any = None,
-    ) -> None:
-        if build_func != "default":
+    timeout: float = 10
+    build_kwargs: Mapping[str, Any] | None = None
+    build_func: str | Callable[..., Any] = "default"
+    do_fork: bool = False
+    runtime: Any = None
+
+    def __post_init__(self) -> None:
+        if self.build_func != "default":
             raise UsageError(
                 "candidates are compiled by this package",
-                asked=f"LocalBuilder(build_func={build_func!r})",
+                asked=f"LocalBuilder(build_func={self.build_func!r})",
                 legal='build_func="default"; autosched.build and export_library make libraries for other machines',
             )
-        if build_kwargs:
+        if self.build_kwargs:
             raise UsageError(
                 "limits of a device are the target's",
-                asked=f"LocalBuilder(build_kwargs={dict(build_kwargs)!r})",
+                asked=f"LocalBuilder(build_kwargs={dict(self.build_kwargs)!r})",
                 legal='Target("opencl -max_threads_per_block=256")',
             )
-        self.timeout, self.n_parallel = timeout, n_parallel
 
 
-class LocalRunner:
-    """Runs candidates on this machine, one at a time, and verifies what they compute.
+@dataclass(frozen=True)
+class LocalRunner(tuning_common.LocalRunner):
+    """As `tuning_common.LocalRunner`. Raises UsageError for a `module_loader`."""
 
-    `timeout` seconds for one of them, `repeat` samples of `number` calls each. With `min_repeat_ms`, a sample has
-    at least as many calls as last that long. `enable_cpu_cache_flush` and `cooldown_interval` change nothing:
-    see docs/measurement.md for how times are kept comparable. Raises UsageError for a `module_loader`.
-    """
+    number: int | None = 4
+    repeat: int | None = 3
+    min_repeat_ms: float | None = 0
+    cooldown_interval: float = 0.1
+    module_loader: Any = None
 
-    def __init__(
-        self,
-        timeout: float = 10,
-        number: int = 4,
-        repeat: int = 3,
-        min_repeat_ms: float = 0,
-        cooldown_interval: float = 0.1,
-        enable_cpu_cache_flush: bool = False,
-        module_loader: Any = None,
-    ) -> None:
-        if module_loader is not None:
+    def __post_init__(self) -> None:
+        if self.module_loader is not None:
             raise UsageError(
                 "workers load what they built themselves",
                 asked="LocalRunner(module_loader=...)",
                 legal="functions that candidates call: tvm.register_func in the template's file",
             )
-        self.timeout, self.number, self.repeat, self.min_repeat_ms = timeout, number, repeat, min_repeat_ms
 
 
 class RPCRunner(tuning_common.RPCRunner):
     """Not here: candidates run on this machine."""
 
-    _package = "autotvm"
-
 
 def measure_option(builder: Any, runner: Any) -> dict[str, Any]:
-    """How to measure. `builder` and `runner` are a LocalBuilder and a LocalRunner, or "local"."""
-    made = {
-        "builder": LocalBuilder() if builder == "local" else builder,
-        "runner": LocalRunner() if runner == "local" else runner,
-    }
-    for role, (value, kind) in {
-        "builder": (made["builder"], LocalBuilder),
-        "runner": (made["runner"], LocalRunner),
-    }.items():
-        if not isinstance(value, kind):
-            raise UsageError(
-                f"{value!r} is no {role}",
-                asked=f"measure_option({role}=..)",
-                legal=f'autotvm.{kind.__name__}(...) or "local"',
-            )
-    return made
+    """Say how to measure. `builder` and `runner` are a LocalBuilder and a LocalRunner, or "local"."""
+    return tuning_common.local_pair("measure_option", builder, LocalBuilder, runner, LocalRunner)
 
 
 def options_of(option: Mapping[str, Any]) -> MeasureOptions:
-    """The `MeasureOptions` that a `measure_option` stands for."""
+    """Return the `MeasureOptions` of a `measure_option`."""
     return tuning_common.options_of(option["builder"], option["runner"])

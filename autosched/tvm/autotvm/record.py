@@ -4,36 +4,23 @@
      "config": {"index": .., "code_hash": .., "entity": [[name, kind, value], ..]},
      "result": [[costs], error_no, all_cost, timestamp], "version": 0.2, "tvm_version": ".."}
 
-That is version 0.2, of TVM 0.8 and later. The protocol `pickle` is not: reading
-such a file can run whatever is in it.
+That is version 0.2, of TVM 0.8 and later. The protocol `pickle` is refused: reading such a file can run code.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import warnings
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from autosched.errors import AutoschedError, RecordError
-from autosched.tvm.autotvm.config import ConfigEntity
 from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
+from autosched.tvm.autotvm.task.dispatcher import ApplyHistoryBest
+from autosched.tvm.autotvm.task.space import ConfigEntity
 from autosched.tvm.autotvm.task.task import Task
-from autosched.tvm.tuning_common import logged_target
-
-__all__ = [
-    "AUTOTVM_LOG_VERSION",
-    "decode",
-    "encode",
-    "load_from_buffer",
-    "load_from_file",
-    "measure_str_key",
-    "pick_best",
-    "split_workload",
-]
+from autosched.tvm.tuning_common import decoded, logged_target, seconds_of
 
 AUTOTVM_LOG_VERSION = 0.2
 #: what the lines say they were written by
@@ -45,7 +32,7 @@ _LEGAL = "a line of version 0.2, which TVM 0.8 and later write"
 
 
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
-    """A line of a log, without its end. Raises RecordError for what JSON cannot hold."""
+    """Return a line of a log, without its end. Raises RecordError for what JSON cannot hold."""
     _only_json(protocol)
     costs = [float(c) for c in result.costs] if result.error_no == 0 else [1e9]
     line = {
@@ -62,7 +49,7 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
 
 
 def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult]:
-    """What a line says. Raises RecordError for a line that is none of AutoTVM's."""
+    """Return the input and the result of a line. Raises RecordError for a line that is none of AutoTVM's."""
     _only_json(protocol)
     if len(row) > MAX_LINE:
         raise RecordError(f"it has {len(row)} characters", asked="an AutoTVM line", legal=_LEGAL)
@@ -72,9 +59,11 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         if version != AUTOTVM_LOG_VERSION:
             raise RecordError(f"its version is {version!r:.40}", asked="an AutoTVM line", legal=_LEGAL)
         (target, name, args, _), config, result = data["input"], data["config"], data["result"]
-        task = Task(str(name), _tuples(args))
+        task = Task(str(name), args)
         inp = MeasureInput(logged_target(str(target)), task, ConfigEntity.from_json_dict(config))
-        return inp, _result(*result)
+        costs, error_no, all_cost, timestamp = result
+        times = seconds_of(costs if isinstance(costs, (list, tuple)) else [costs])
+        return inp, MeasureResult(times, int(error_no), float(all_cost), float(timestamp))
     except RecordError:
         raise
     except (AutoschedError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -87,30 +76,13 @@ def _only_json(protocol: str) -> None:
         raise RecordError("reading it could run code", asked=f"protocol={protocol!r}", legal='protocol="json"')
 
 
-def _result(costs: Any, error_no: Any, all_cost: Any, timestamp: Any) -> MeasureResult:
-    listed = tuple(float(c) for c in (costs if isinstance(costs, (list, tuple)) else [costs]))
-    if not all(math.isfinite(c) and c > 0 for c in listed):
-        raise ValueError(f"{costs!r:.60} are no times")
-    return MeasureResult(listed, int(error_no), float(all_cost), float(timestamp))
-
-
-def _tuples(x: Any) -> Any:
-    return tuple(_tuples(a) for a in x) if isinstance(x, list) else x
-
-
 def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The records of an open file; a line that cannot be read is passed over with a warning."""
-    for number, row in enumerate(file, start=1):
-        if not row.strip() or row.startswith("#"):
-            continue
-        try:
-            yield decode(row)
-        except RecordError as error:
-            warnings.warn(f"line {number} is passed over: {error}", RuntimeWarning, stacklevel=2)
+    """Return the records of an open file; a line that cannot be read is passed over with a warning."""
+    return decoded(((f"line {number}", row) for number, row in enumerate(file, start=1)), decode)
 
 
 def load_from_file(filepath: str | bytes | PathLike[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The records of a file, one by one. Raises RecordError when it cannot be opened."""
+    """Yield the records of a file. Raises RecordError when it cannot be opened."""
     path = Path(filepath.decode() if isinstance(filepath, bytes) else filepath)
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
@@ -120,14 +92,13 @@ def load_from_file(filepath: str | bytes | PathLike[str]) -> Iterator[tuple[Meas
 
 
 def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
-    """A text that is the same for the same target, task and configuration."""
+    """Return a text that is the same for the same target, task and configuration."""
     config = str(inp.config) if include_config else ""
     return "".join([str(inp.target), inp.task.name, str(inp.task.args), str(inp.task.kwargs), config])
 
 
 def pick_best(in_file: str | PathLike[str], out_file: str | PathLike[str] | TextIO) -> None:
     """Write the fastest record of each task and target of a log to another file."""
-    from autosched.tvm.autotvm.dispatcher import ApplyHistoryBest
 
     best = ApplyHistoryBest(in_file)
     found = {measure_str_key(p[0]): p for p in [*best.best_by_model.values(), *best.best_by_targetkey.values()]}

@@ -1,9 +1,9 @@
 """A template with its configuration space as sketches: one trace for each way to decide what changes its structure.
 
-Sizes of splits and values from `define_knob` are knobs while the template runs. Where the template needs
-such a value itself (`if cfg["unroll"].val:`, `range(..)`, an annotation), the entity becomes a choice
-instead: the template runs once more, and there is one sketch for each of its candidates. Orders and
-annotations always are choices. All definitions stand at the head of the trace.
+Sizes of splits and values from `define_knob` are knobs while the template runs. Where the template needs such a value
+itself (`if cfg["unroll"].val:`, `range(..)`, an annotation), the entity becomes a choice instead: the template runs
+once more, and there is one sketch for each of its candidates. Orders and annotations always are choices. All
+definitions stand at the head of the trace.
 """
 
 from __future__ import annotations
@@ -24,16 +24,20 @@ from autosched.space.workload import Template, Workload, WorkloadFunction
 from autosched.target import Target
 from autosched.te.graph_json import workload_key
 from autosched.te.tensor import ComputeOp, Graph, Tensor
-from autosched.tvm.autotvm.config import ConfigEntity, ConfigSpace
-from autosched.tvm.autotvm.dispatcher import ApplyConfig
-from autosched.tvm.autotvm.entities import Entity, OtherOptionEntity, SplitEntity
+from autosched.tvm.autotvm.task.dispatcher import ApplyConfig
+from autosched.tvm.autotvm.task.space import (
+    ConfigEntity,
+    ConfigSpace,
+    Entity,
+    OtherOptionEntity,
+    SplitEntity,
+    TransformSpace,
+)
 from autosched.tvm.autotvm.task.task import Task
-
-__all__ = ["TracedTask"]
 
 
 class _Traced(ConfigEntity):
-    """The configuration that a template gets while it is traced; it knows what was asked for."""
+    """The configuration of a template that is traced; `used` are the names that were asked for."""
 
     def __init__(self, entities: dict[str, Entity]) -> None:
         super().__init__(-1, None, entities)
@@ -43,6 +47,47 @@ class _Traced(ConfigEntity):
         found = super().__getitem__(name)
         self.used.append(name)
         return found
+
+
+class _Decision:
+    """An entity of a configuration space, as knobs or as a choice."""
+
+    def __init__(self, name: str, space: TransformSpace) -> None:
+        self.name, self.space = name, space
+        #: of each candidate the numbers that knobs can stand for: the sizes of a split after the first, or the value
+        self.rows = [tuple(e.value[1:]) if e.kind == "sp" else (e.value,) for e in space.entities]
+        #: a plain value for each candidate, all different: the trace says by it what was chosen
+        self.labels = _labels(space.entities)
+        text = re.sub(r"\W", "_", name)
+        self.prefix = text if text.isidentifier() else f"k_{text}"
+        numbers = all(isinstance(v, int) and not isinstance(v, bool) for row in self.rows for v in row)
+        self.is_open = (  # its values can be knobs
+            len(space) > 1 and space.kind in ("sp", "ot") and numbers and len(set(self.rows)) == len(self.rows)
+        )
+        #: position in a row -> name of its knob, for the numbers that vary
+        self.knobs: dict[int, str] = {}
+        if self.is_open and space.kind == "ot":
+            self.knobs[0] = f"{self.prefix}_val" if self.prefix in ("s", "te") else self.prefix
+        elif self.is_open:
+            columns = enumerate(zip(*self.rows, strict=True))
+            self.knobs = {i: f"{self.prefix}_{i + 1}" for i, column in columns if len(set(column)) > 1}
+
+    def open_entity(self, s: Schedule) -> Entity:
+        """Define knobs on a schedule. Return the entity that has them in place of numbers."""
+        if self.space.kind == "ot":
+            return OtherOptionEntity(s.define_knob(self.knobs[0], [v for (v,) in self.rows]))
+        divides = None if self.space.tail is None else not self.space.tail
+        sizes = knobs_of_sizes(s, self.name, self.rows, const(self.space.product), divides, self.prefix)
+        return SplitEntity([self.space[0].value[0], *sizes])
+
+
+def _labels(entities: Sequence[Entity]) -> list[Any]:
+    plain = [e.value for e in entities]
+    is_plain = all(v is None or isinstance(v, (bool, int, float, str)) for v in plain)
+    if is_plain and len(set(map(repr, plain))) == len(plain):
+        return plain
+    texts = [str(e) for e in entities]
+    return texts if len(set(texts)) == len(texts) else [f"{i}: {t}" for i, t in enumerate(texts)]
 
 
 class TracedTask:
@@ -55,17 +100,18 @@ class TracedTask:
         self.indices = range(self.space.range_length) if range_idx is None else range(range_idx[0], range_idx[1] + 1)
         assert task.target is not None
         self.target: Target = task.target
+        first = 0 if self.space.is_index_valid(0) else self.space.get_next_index(0) or 0
         with self.target:
-            _, tensors = task.instantiate(self.space.get(_first(self.space)))
-        args = (*(t for t in tensors if _is_input(t)), *(t for t in tensors if not _is_input(t)))
+            _, tensors = task.instantiate(self.space.get(first))
+        args = _inputs_first(tensors)
         name = re.sub(r"\W+", "_", task.name).strip("_") or "task"
         function = WorkloadFunction(lambda: args, None)
         function.name = name
         function.templates.append(Template(name, self.target.kind, self._apply))
         self.workload = Workload(name, args, {}, function)
-        #: entities that the template was found to need the value of, in its first run
+        #: entities whose values the template needs, as its first run shows
         self._needed: frozenset[str] | None = None
-        self._labels = {name: _labels(space.entities) for name, space in self.space.space_map.items()}
+        self.decisions = {name: _Decision(name, space) for name, space in self.space.space_map.items()}
 
     def _apply(self, s: Schedule, target: Target) -> None:
         """Define the space on the schedule, run the template, and do what it did."""
@@ -94,13 +140,14 @@ class TracedTask:
     def _run(self, cfg: _Traced, target: Target) -> Schedule:
         with target, ApplyConfig(cfg):
             done, tensors = self.task.func(*self.task.args)
-        knobs = {v.value.name for t in tensors for v in _knobs_in(t)}
+        ops = Graph.of(tensors).ops
+        parts = [e for op in ops for e in (*op.shape, *(op.body if isinstance(op, ComputeOp) else ()))]
+        knobs = {v.value.name for e in parts for v in post_order(e) if v.op == "var" and v.value.role == "knob"}
         if knobs:
             raise NoValueYet("a knob says what is computed", asked="a template", legal="a choice", names=tuple(knobs))
         if cfg.errors:
             raise WorkloadError("; ".join(cfg.errors), asked=f"template {self.task.name}")
-        args = (*(t for t in tensors if _is_input(t)), *(t for t in tensors if not _is_input(t)))
-        if workload_key(args) != self.workload.key:
+        if workload_key(_inputs_first(tensors)) != self.workload.key:
             raise WorkloadError(
                 "what it computes depends on the configuration",
                 asked=f"template {self.task.name}",
@@ -109,102 +156,68 @@ class TracedTask:
         return done
 
     def _to_decide(self, error: Exception, cfg: _Traced, decided: set[str]) -> set[str]:
-        """The entities whose value, not being there, may be what the template failed for."""
-        open_ones = [name for name in cfg.used if name not in decided and self._is_open(name)]
-        if isinstance(error, NoValueYet):
-            named = {name for name in open_ones if any(_belongs(knob, name) for knob in error.names)}
-            if named:
-                return named
-        values = {name for name in open_ones if self.space.space_map[name].kind == "ot"}
-        return values or set(open_ones)
+        """The entities whose missing value may have made the template fail."""
+        open_ones = [d for d in map(self.decisions.__getitem__, cfg.used) if d.name not in decided and d.is_open]
+        missing = set(error.names) if isinstance(error, NoValueYet) else set()
+        named = {d.name for d in open_ones if missing & set(d.knobs.values())}
+        values = {d.name for d in open_ones if d.space.kind == "ot"}
+        return named or values or {d.name for d in open_ones}
 
     # -- definitions ------------------------------------------------------------------------------
-    def _is_open(self, name: str) -> bool:
-        """Whether its values can be knobs."""
-        space = self.space.space_map[name]
-        entities = space.entities
-        if len(entities) < 2 or any(e.kind not in ("sp", "ot") for e in entities):
-            return False
-        rows = [_row(e) for e in entities]
-        return all(isinstance(v, int) and not isinstance(v, bool) for row in rows for v in row) and len(
-            set(rows)
-        ) == len(rows)
-
     def _define(self, s: Schedule, decided: set[str]) -> dict[str, Entity]:
-        """What `cfg[name]` is for each name, defined on the schedule: knobs, or what was chosen."""
+        """Define all entities on the schedule. Return them by name: with knobs, or as chosen."""
         entities: dict[str, Entity] = {}
-        for name, space in self.space.space_map.items():
-            if len(space) == 1:
-                entities[name] = space[0]
-            elif name in decided or not self._is_open(name):
-                labels = self._labels[name]
-                entities[name] = space[labels.index(s.choose(name, labels))]
-            elif space.kind == "ot":
-                values = [e.value for e in space.entities]
-                entities[name] = OtherOptionEntity(s.define_knob(_knob(name), values))
-            else:
-                entities[name] = self._define_split(s, name)
+        chosen: dict[str, Entity] = {}
+        for name, d in self.decisions.items():
+            if len(d.space) > 1 and d.is_open and name not in decided:
+                entities[name] = d.open_entity(s)
+                continue
+            at = d.labels.index(s.choose(name, d.labels)) if len(d.space) > 1 else 0
+            entities[name] = chosen[name] = d.space[at]
         if self.space.filters or len(self.indices) < self.space.range_length:
-            self._restrict(s, {name: e for name, e in entities.items() if self.space.space_map[name].entities.count(e)})
+            self._restrict(s, chosen)
         return entities
 
-    def _define_split(self, s: Schedule, name: str) -> SplitEntity:
-        """A knob for each size that varies, and which of them go together."""
-        space = self.space.space_map[name]
-        divides = None if space.tail is None else not space.tail
-        rows = [_row(e) for e in space.entities]
-        return SplitEntity(
-            [space[0].value[0], *knobs_of_sizes(s, name, rows, const(space.product), divides, _identifier(name))]
-        )
-
     def _restrict(self, s: Schedule, chosen: dict[str, Entity]) -> None:
-        """Keep the points that the filters over several entities keep, of those with what was chosen."""
-        open_ones = [name for name in self.space.space_map if name not in chosen]
+        """Keep the points that the filters over several entities keep, of those with the chosen ones."""
+        open_ones = [d for name, d in self.decisions.items() if name not in chosen]
         rows = []
         for index in self.indices:
             entities = self.space.entities_at(index) if self.space.is_index_valid(index) else {}
             if entities and all(entities[name] == e for name, e in chosen.items()):
-                rows.append(
-                    [v for name in open_ones for v in _varying(self.space.space_map[name].entities, entities[name])]
-                )
+                found = [(d, d.rows[d.space.entities.index(entities[d.name])]) for d in open_ones]
+                rows.append([row[i] for d, row in found for i in d.knobs])
         if not rows:
             raise WorkloadError("a filter of the template rejects all of them", asked=f"template {self.task.name}")
-        knobs = [
-            _knob(name, None if self.space.space_map[name].kind == "ot" else i)
-            for name in open_ones
-            for i in _columns(self.space.space_map[name].entities)
-        ]
+        knobs = [s.knobs[k].var for d in open_ones for k in d.knobs.values()]
         if knobs:
-            s.among([s.knobs[k].var for k in knobs], rows, "the template's filter keeps it")
+            s.among(knobs, rows, "the template's filter keeps it")
 
     # -- the way back -----------------------------------------------------------------------------
     def config_of(self, record: Record) -> ConfigEntity:
-        """The configuration that was measured."""
+        """Return the configuration that was measured."""
         chosen = {i[1]: i[2] for i in record.trace if i[0] == "choose"}
         knob: list[int] = []
-        for name, space in self.space.space_map.items():
+        for name, d in self.decisions.items():
             if name in chosen:
-                knob.append(self._labels[name].index(chosen[name]))
-            elif len(space) == 1:
-                knob.append(0)
+                knob.append(d.labels.index(chosen[name]))
             else:
-                rows = [_row(e) for e in space.entities]
-                knob.append(rows.index(self._values(name, rows[0], record.knobs)))
+                row = [record.knobs[d.knobs[i]] if i in d.knobs else v for i, v in enumerate(d.rows[0])]
+                knob.append(d.rows.index(tuple(row)) if len(d.space) > 1 else 0)
         return self.space.get(self.space.knob2point(knob))
 
     def point_of(self, config: ConfigEntity, space: SearchSpace) -> tuple[int, tuple[int, ...]] | None:
-        """The inverse, in a search space of this workload: a sketch and the knobs' indices. None for a
-        configuration that is not in it."""
+        """Invert `config_of` in a search space of this workload: return a sketch and the indices of its knobs, or
+        None for a configuration that is not in it."""
         knobs: dict[str, int] = {}
         labels: dict[str, Any] = {}
-        for name, of in self.space.space_map.items():
+        for name, d in self.decisions.items():
             try:
-                at = of.entities.index(config[name])
+                at = d.space.entities.index(config[name])
             except (KeyError, ValueError, AutoschedError):
                 return None
-            labels[name] = self._labels[name][at]
-            row = _row(of.entities[at])
-            knobs.update({_knob(name, None if of.kind == "ot" else i): v for i, v in enumerate(row, start=1)})
+            labels[name] = d.labels[at]
+            knobs.update({knob: d.rows[at][i] for i, knob in d.knobs.items()})
         for number, sketch in enumerate(space.sketches):
             chosen = {i[1]: i[2] for i in sketch.trace if i[0] == "choose"}
             if all(labels[name] == label for name, label in chosen.items()):
@@ -213,66 +226,6 @@ class TracedTask:
                     return number, indices
         return None
 
-    def _values(self, name: str, first: tuple[Any, ...], knobs: dict[str, int]) -> tuple[int, ...]:
-        if self.space.space_map[name].kind == "ot":
-            return (knobs[_knob(name)],)
-        return tuple(knobs.get(_knob(name, i), value) for i, value in enumerate(first, start=1))
 
-
-def _first(space: ConfigSpace) -> int:
-    """The first configuration that no filter rejects."""
-    return 0 if space.is_index_valid(0) else space.get_next_index(0) or 0
-
-
-def _is_input(t: Tensor) -> bool:
-    return not t.op.input_tensors and not isinstance(t.op, ComputeOp)
-
-
-def _row(e: Entity) -> tuple[Any, ...]:
-    """The numbers that knobs can stand for: the sizes after the first, or the value."""
-    return tuple(e.value[1:]) if e.kind == "sp" else (e.value,)
-
-
-def _columns(entities: Sequence[Entity]) -> list[int]:
-    """Which numbers of the entities differ, from 1."""
-    return [i for i, column in enumerate(zip(*map(_row, entities), strict=True), start=1) if len(set(column)) > 1]
-
-
-def _varying(entities: Sequence[Entity], one: Entity) -> list[int]:
-    """The numbers of an entity that differ among them."""
-    return [_row(one)[i - 1] for i in _columns(entities)]
-
-
-def _knob(name: str, part: int | None = None) -> str:
-    """The name of a knob, which must be one of Python's."""
-    text = _identifier(name)
-    return f"{text}_{part}" if part is not None else f"{text}_val" if text in ("s", "te") else text
-
-
-def _identifier(name: str) -> str:
-    text = re.sub(r"\W", "_", name)
-    return text if text.isidentifier() else f"k_{text}"
-
-
-def _belongs(knob: str, name: str) -> bool:
-    return knob == _knob(name) or knob.rpartition("_")[0] == _knob(name)
-
-
-def _labels(entities: Sequence[Entity]) -> list[Any]:
-    """A plain value for each candidate, all different: what the trace says was chosen."""
-    plain = [e.value for e in entities]
-    if all(v is None or isinstance(v, (bool, int, float, str)) for v in plain) and len(set(map(repr, plain))) == len(
-        plain
-    ):
-        return plain
-    texts = [str(e) for e in entities]
-    return texts if len(set(texts)) == len(texts) else [f"{i}: {t}" for i, t in enumerate(texts)]
-
-
-def _knobs_in(t: Tensor) -> list[Any]:
-    """The knobs in what a tensor, and all it needs, is defined by."""
-    found = []
-    for op in Graph.of([t]).ops:
-        exprs = [*op.shape, *(getattr(op, "body", None) or ())] if isinstance(op, ComputeOp) else list(op.shape)
-        found += [v for e in exprs for v in post_order(e) if v.op == "var" and v.value.role == "knob"]
-    return found
+def _inputs_first(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return tuple(sorted(tensors, key=lambda t: bool(t.op.input_tensors) or isinstance(t.op, ComputeOp)))

@@ -1,4 +1,8 @@
-"""AutoTVM's tuners: names and options for strategies and models of the one tuning loop."""
+"""AutoTVM's tuners: names and options for strategies and models of the one tuning loop.
+
+A log as first data of a cost model is looked up in the spaces of its own tasks, where its configurations have the
+features that candidates have here. It does not name the device, so times are compared task by task only.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,29 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
-from autosched.errors import UsageError
-from autosched.records import Record
-from autosched.tuning import Event, TrialDone, tune
-from autosched.tvm.autotvm.config import ConfigEntity
-from autosched.tvm.autotvm.history import Pairs, of_template, write_history
-from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult, options_of
-from autosched.tvm.autotvm.task.task import Task
-from autosched.tvm.autotvm.tracing import TracedTask
-from autosched.tvm.tuning_common import ERROR_NUMBERS, log_note
+import numpy as np
 
-__all__ = ["DropletTuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner"]
+from autosched.errors import AutoschedError, UsageError
+from autosched.records import Record, RecordLog, default_path
+from autosched.runtime.device import with_machine
+from autosched.space.space import SearchSpace
+from autosched.tuning import Event, TrialDone, tune
+from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult, options_of
+from autosched.tvm.autotvm.task.space import ConfigEntity
+from autosched.tvm.autotvm.task.task import Task, create
+from autosched.tvm.autotvm.tracing import TracedTask
+from autosched.tvm.tuning_common import ERROR_NUMBERS, MeasureErrorNo, log_note
 
 _logger = logging.getLogger("autotvm")
+
+#: measurements of a log
+Pairs = list[tuple[MeasureInput, MeasureResult]]
+
+_STATUS = {number: status for status, number in reversed(ERROR_NUMBERS.items())}
+_DEVICE = {"name": "the device of an AutoTVM log"}
 
 
 class Tuner:
@@ -57,8 +69,8 @@ class Tuner:
         """Measure up to `n_trial` configurations; end after `early_stopping` trials without a better one.
 
         Each callback gets this tuner, a list of MeasureInput and one of MeasureResult. Every candidate is
-        verified, and the best are measured once more against each other, which chooses `best_config`.
-        Raises what `autosched.tune` does.
+        verified, and `best_config` is chosen by measuring the best once more against each other. Raises the errors
+        of `autosched.tune`.
         """
         traced = TracedTask(self.task, self.range_idx)
         self.n_trial = min(n_trial, len(self.task.config_space))
@@ -94,7 +106,7 @@ class Tuner:
             self._remember(*_pair(self.task, traced.config_of(best), best), self.best_iter, final=True)
 
     def _remember(self, inp: MeasureInput, result: MeasureResult, trial: int, final: bool = False) -> None:
-        """Keep the best; the final word is the play-off's."""
+        """Keep the best; the play-off decides last."""
         if result.error_no:
             return
         known = self.best_measure_pair
@@ -113,7 +125,7 @@ class Tuner:
                 )
 
     def has_next(self) -> bool:
-        """Whether the space has configurations that were not tried."""
+        """Return whether the space has configurations that were not tried."""
         return self.result is None or self.result.trials < len(self.task.config_space)
 
     def reset(self) -> None:
@@ -121,9 +133,8 @@ class Tuner:
         self.best_config, self.best_flops, self.best_measure_pair, self.best_iter = None, 0.0, None, 0
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
-        """Let the model begin with the measurements of a log: those of this template, for this kind of target,
-        of whatever arguments. Fewer than `min_seed_records` of them are not used. A tuner without a model
-        has no use for them, as in TVM."""
+        """Let the model begin with the measurements of a log: those of this template, for this kind of target, of any
+        arguments. Fewer than `min_seed_records` are not used, nor are any by a tuner without a model, as in TVM."""
         if self.model == "none":
             return
         found = of_template(self.task, data_set)
@@ -147,35 +158,27 @@ def _pair(task: Task, config: ConfigEntity, r: Record) -> tuple[MeasureInput, Me
 
 
 class RandomTuner(Tuner):
-    """Every configuration is equally likely: of all, or from index `range_idx[0]` to `range_idx[1]`."""
+    """Draws every configuration with equal chances: of all, or from index `range_idx[0]` to `range_idx[1]`."""
 
     def __init__(self, task: Task, range_idx: tuple[int, int] | None = None) -> None:
         super().__init__(task)
-        self.range_idx = _checked(range_idx, task)
+        if range_idx is None:
+            return
+        first, last = range_idx
+        end = task.config_space.range_length
+        if not 0 <= first <= last < end:
+            raise UsageError(
+                "it is no part of the space",
+                asked=f"range_idx={range_idx!r}",
+                legal=f"the first and the last index, from 0 to {end - 1}",
+            )
+        self.range_idx = first, last
 
 
-class GridSearchTuner(Tuner):
-    """All configurations in order, or those from index `range_idx[0]` to `range_idx[1]`."""
+class GridSearchTuner(RandomTuner):
+    """Tries all configurations in order, or those from index `range_idx[0]` to `range_idx[1]`."""
 
     strategy = "grid"
-
-    def __init__(self, task: Task, range_idx: tuple[int, int] | None = None) -> None:
-        super().__init__(task)
-        self.range_idx = _checked(range_idx, task)
-
-
-def _checked(range_idx: tuple[int, int] | None, task: Task) -> tuple[int, int] | None:
-    if range_idx is None:
-        return None
-    first, last = range_idx
-    end = task.config_space.range_length
-    if not 0 <= first <= last < end:
-        raise UsageError(
-            "it is no part of the space",
-            asked=f"range_idx={range_idx!r}",
-            legal=f"the first and the last index, from 0 to {end - 1}",
-        )
-    return first, last
 
 
 class GATuner(Tuner):
@@ -205,8 +208,8 @@ class DropletTuner(Tuner):
 class XGBTuner(Tuner):
     """Simulated annealing on a model of boosted trees: `strategy="annealing", model="xgb"`.
 
-    What the model learns from and how is the model's own business: `feature_type`, `num_threads` and
-    `log_interval` change nothing. Raises UsageError for an optimizer other than "sa".
+    The model chooses its features and training itself: `feature_type`, `num_threads` and `log_interval` change
+    nothing. Raises UsageError for an optimizer other than "sa".
     """
 
     strategy, model = "annealing", "xgb"
@@ -229,3 +232,66 @@ class XGBTuner(Tuner):
                 f"{loss_type!r} is no loss", asked="XGBTuner(loss_type=..)", legal="reg, rank, rank-binary"
             )
         super().__init__(task, plan=plan_size, diverse=diversity_filter_ratio is not None)
+
+
+# -- logs as first data of a model --------------------------------------------------------------------
+
+
+def of_template(task: Task, pairs: Iterable[tuple[MeasureInput, MeasureResult]]) -> Pairs:
+    """Return the measurements of the task's template for its kind of target, of any arguments."""
+    assert task.target is not None
+    return [(i, r) for i, r in pairs if i.task.name == task.name and i.target.kind == task.target.kind]
+
+
+def write_history(task: Task, pairs: Pairs, folder: str | PathLike[str]) -> int:
+    """Write the measurements to `folder` as records with features. Return how many they are.
+
+    Tasks and configurations that the template no longer has are passed over with a warning.
+    """
+    by_task: dict[tuple[object, ...], Pairs] = {}
+    for inp, result in pairs:
+        by_task.setdefault(inp.task.args, []).append((inp, result))
+    written = 0
+    for args, group in by_task.items():
+        try:
+            traced = TracedTask(create(task.name, args, task.target))
+            space: SearchSpace = traced.workload.search_space(with_machine(traced.target), {})
+            records = _records(traced, space, group)
+        except AutoschedError as error:
+            _logger.warning("%d measurements of %s%r teach nothing: %s", len(group), task.name, args, error)
+            continue
+        if len(records) < len(group):
+            lost = len(group) - len(records)
+            _logger.warning("%d of %d configurations of %s%r are not in its space", lost, len(group), task.name, args)
+        log = RecordLog(default_path(traced.workload.name, traced.target.kind, folder))
+        for record in records:
+            log.append(record)
+        written += len(records)
+    return written
+
+
+def _records(traced: TracedTask, space: SearchSpace, pairs: Pairs) -> list[Record]:
+    w = traced.workload
+    about = {"name": w.name, "key": w.key, "params": {}, "args": w.describe_args(), "sizes": {}}
+    found = []
+    for inp, result in pairs:
+        point = traced.point_of(inp.config, space)
+        if point is None:
+            continue
+        sketch = space.sketches[point[0]]
+        rows = np.array([point[1]], dtype=np.int64).reshape(1, -1)
+        if not sketch.mask(rows)[0]:
+            continue
+        ok = result.error_no == MeasureErrorNo.NO_ERROR
+        record = Record(
+            workload=about,
+            target=str(traced.target),
+            device=_DEVICE,
+            sketch=sketch.name,
+            trace=sketch.trace,
+            knobs=sketch.values(point[1]),
+            status=_STATUS.get(MeasureErrorNo(result.error_no), "runtime"),
+            samples=tuple(result.costs) if ok else (),
+        )
+        found.append(record.with_features(space.feature_version, sketch.features(rows)[0]))
+    return found

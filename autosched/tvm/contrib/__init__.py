@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from autosched.tvm._missing import NotPartOfThis
+from autosched.tvm._missing import NotPartOfThis, missing
 from autosched.tvm.contrib import cc, utils
-
-__all__ = ["cc", "utils"]
 
 _LIBRARY = "te.extern with tir.call_packed of a Python function, or tir.call_extern of a C symbol that is loaded"
 _PICTURES = "print(tvm.lower(s, args, simple_mode=True)) shows the loops, s.trace.as_python() what was done"
@@ -23,8 +21,11 @@ _INSTEAD = {
 }  # fmt: skip
 
 
+_missing = missing("contrib", globals())
+
+
 def __getattr__(name: str) -> Any:
-    if name.startswith("__") or name not in _INSTEAD:
-        raise AttributeError(f"module 'tvm.contrib' has no attribute {name!r}; it has {', '.join(__all__)}")
+    if name not in _INSTEAD:
+        return _missing(name)
     asked = f"tvm.contrib.{name}"
     raise NotPartOfThis(f"{asked} is not part of autosched", asked=asked, legal=_INSTEAD[name])

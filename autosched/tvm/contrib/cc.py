@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from autosched.runtime.c_compiler import Compiler, find_compiler, require_compiler
 
-__all__ = ["create_executable", "create_shared", "get_cc"]
-
 
 def get_cc() -> str | None:
     """The command of the C compiler; None if there is none."""

@@ -6,8 +6,6 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["TempDirectory", "tempdir"]
-
 
 class TempDirectory:
     """A folder that is removed with this object; with a path, a folder that is kept."""

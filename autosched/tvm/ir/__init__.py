@@ -1,37 +1,27 @@
-"""`tvm.ir`: modules, expressions' base class, and what is common to passes."""
+"""`tvm.ir`: modules, the base class of expressions, structural equality, JSON, and attributes of operators."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from autosched.ir.calls import get_op_attr, register_intrin_lowering, register_op_attr
-from autosched.ir.expr import Expr as PrimExpr
-from autosched.tir.module import GlobalVar, IRModule
-from autosched.tvm import transform
+from autosched.ir.calls import get_op_attr as get_op_attr
+from autosched.ir.calls import register_intrin_lowering as register_intrin_lowering
+from autosched.ir.calls import register_op_attr as register_op_attr
+from autosched.ir.expr import Expr
+from autosched.tir import module as module
+from autosched.tir.module import GlobalVar as GlobalVar
+from autosched.tir.module import IRModule as IRModule
+from autosched.tvm import instrument as instrument
+from autosched.tvm import transform as transform
 from autosched.tvm._missing import missing
-from autosched.tvm.arith import Range
-from autosched.tvm.ir import instrument, module
-from autosched.tvm.ir.saving import load_json, save_json
-from autosched.tvm.ir.structural import assert_structural_equal, structural_equal, structural_hash
+from autosched.tvm.arith import Range as Range
+from autosched.tvm.ir.base import assert_structural_equal as assert_structural_equal
+from autosched.tvm.ir.base import load_json as load_json
+from autosched.tvm.ir.base import save_json as save_json
+from autosched.tvm.ir.base import structural_equal as structural_equal
+from autosched.tvm.ir.base import structural_hash as structural_hash
 
-__all__ = [
-    "GlobalVar",
-    "IRModule",
-    "Op",
-    "PrimExpr",
-    "Range",
-    "assert_structural_equal",
-    "get_op_attr",
-    "instrument",
-    "load_json",
-    "module",
-    "register_intrin_lowering",
-    "register_op_attr",
-    "save_json",
-    "structural_equal",
-    "structural_hash",
-    "transform",
-]
+PrimExpr = Expr
 
 
 class Op(str):
@@ -48,7 +38,7 @@ class Op(str):
         return str(self)
 
     def get_attr(self, attr_name: str) -> Any:
-        """What `register_op_attr` said of it; None if nothing."""
+        """Return what `register_op_attr` said of it, or None."""
         return get_op_attr(self.name, attr_name)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 from autosched import te as _te
-from autosched.ir.expr import as_expr, floordiv, floormod
+from autosched.ir.expr import Expr, as_expr, floordiv, floormod
 from autosched.ir.expr import const as wrapping_const
-from autosched.schedule.schedule import Schedule, create_schedule
-from autosched.schedule.stage import Stage
+from autosched.schedule.schedule import Schedule as Schedule
+from autosched.schedule.schedule import create_schedule as create_schedule
+from autosched.schedule.stage import Stage as Stage
 from autosched.te import *  # noqa: F403
-from autosched.te.tensor import TensorSlice
-from autosched.tir import create_prim_func, extern_primfunc
+from autosched.te.tensor import TensorSlice as TensorSlice
+from autosched.tir import create_prim_func as create_prim_func
+from autosched.tir import extern_primfunc as extern_primfunc
 from autosched.tvm._missing import missing
 from autosched.tvm.promotion import by_tvm_rules
 
@@ -26,50 +30,26 @@ indexmod = floormod
 
 
 def const(value: Any, dtype: Any = None, span: Any = None) -> Any:  # type: ignore[no-redef]
-    """A literal. As in TVM, an integer that the type does not hold wraps."""
+    """Return a literal. As in TVM, an integer that the type does not hold wraps."""
     return wrapping_const(value, dtype)
 
 
-def add(lhs: Any, rhs: Any) -> Any:
-    """`lhs + rhs`."""
-    return as_expr(lhs) + rhs
+def spelled(symbol: str, f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Expr]:
+    """Return an operator of Python's as a function that takes numbers, too."""
+
+    def call(lhs: Any, rhs: Any) -> Expr:
+        result: Expr = f(as_expr(lhs), rhs)
+        return result
+
+    call.__doc__ = f"Return `lhs {symbol} rhs`."
+    return call
 
 
-def subtract(lhs: Any, rhs: Any) -> Any:
-    """`lhs - rhs`."""
-    return as_expr(lhs) - rhs
-
-
-def multiply(lhs: Any, rhs: Any) -> Any:
-    """`lhs * rhs`."""
-    return as_expr(lhs) * rhs
-
+add = spelled("+", operator.add)
+subtract = spelled("-", operator.sub)
+multiply = spelled("*", operator.mul)
 
 from autosched.tvm.te import schedule, tensor  # noqa: E402
 
-__all__ = [
-    "Schedule",
-    "Stage",
-    "TensorSlice",
-    "add",
-    "compute",
-    "const",
-    "create_prim_func",
-    "create_schedule",
-    "decl_tensor_intrin",
-    "extern",
-    "extern_primfunc",
-    "indexdiv",
-    "indexmod",
-    "multiply",
-    "placeholder",
-    "scatter_reduce",
-    "schedule",
-    "subtract",
-    "tensor",
-]
-
-_INSTEAD = {
-    "hybrid": "te.extern with a body made by tir.ir_builder: loops, conditions and stores, written out",
-}
-__getattr__ = missing("te", globals(), _INSTEAD)
+_HYBRID = "te.extern with a body made by tir.ir_builder: loops, conditions and stores, written out"
+__getattr__ = missing("te", globals(), {"hybrid": _HYBRID})

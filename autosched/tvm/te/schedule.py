@@ -1,4 +1,4 @@
-"""`tvm.te.schedule`: schedules, and what TVM's passes over them are called."""
+"""`tvm.te.schedule`: schedules, and TVM's passes over them."""
 
 from __future__ import annotations
 
@@ -6,64 +6,51 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autosched.ir.expr import Expr, const
-from autosched.ir.stmt import Buffer, Stmt
-from autosched.lower.bounds import inferred_ranges as InferBound
-from autosched.schedule.auto_inline import auto_inline_broadcast as AutoInlineBroadcast
-from autosched.schedule.auto_inline import auto_inline_elem_wise as AutoInlineElemWise
-from autosched.schedule.auto_inline import auto_inline_injective as AutoInlineInjective
-from autosched.schedule.schedule import Schedule, create_schedule
-from autosched.schedule.stage import Fuse, Loop, Split, Stage
+from autosched.ir.stmt import Buffer as Buffer
+from autosched.ir.stmt import Stmt
+from autosched.lower.bounds import inferred_ranges
+from autosched.schedule.auto_inline import auto_inline_broadcast, auto_inline_elem_wise, auto_inline_injective
+from autosched.schedule.schedule import Schedule as Schedule
+from autosched.schedule.schedule import create_schedule as create_schedule
+from autosched.schedule.stage import Fuse as Fuse
+from autosched.schedule.stage import Loop
+from autosched.schedule.stage import Split as Split
+from autosched.schedule.stage import Stage as Stage
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import Graph, Operation, Tensor
 from autosched.te.tensor import IterVar as Axis
 from autosched.tvm._missing import missing
-from autosched.tvm.attributes import AttachType
+from autosched.tvm.attributes import AttachType as AttachType
 from autosched.tvm.driver import lower
-from autosched.tvm.tir.nodes import IterVar
+from autosched.tvm.tir.nodes import IterVar as IterVar
 
-__all__ = [
-    "AttachType",
-    "AutoInlineBroadcast",
-    "AutoInlineElemWise",
-    "AutoInlineInjective",
-    "Buffer",
-    "CreateAttachPath",
-    "CreateReadGraph",
-    "Fuse",
-    "InferBound",
-    "IterVar",
-    "PostDFSOrder",
-    "ScanFixPointAnalysis",
-    "ScanGetBody",
-    "Schedule",
-    "ScheduleOps",
-    "Split",
-    "Stage",
-    "create_schedule",
-]
+InferBound = inferred_ranges
+AutoInlineBroadcast = auto_inline_broadcast
+AutoInlineElemWise = auto_inline_elem_wise
+AutoInlineInjective = auto_inline_injective
 
 
 def ScheduleOps(s: Schedule, bounds: Any = None, debug_keep_trivial_loop: bool = False) -> Stmt:
-    """The loops of a schedule over the tensors it needs and computes; bounds are inferred anew."""
+    """Return the loops of a schedule over the tensors it needs and computes; bounds are inferred anew."""
     body: Stmt = lower(s, s.arguments, simple_mode=True)["main"].body
     return body
 
 
 def CreateReadGraph(ops: Iterable[Operation]) -> dict[Operation, tuple[Tensor, ...]]:
-    """Operation -> the tensors it reads, for these and all that they need."""
+    """Map these operations, and all that they need, to the tensors they read."""
     return {op: tuple(op.input_tensors) for op in Graph.of([op.output_tensor for op in ops]).ops}
 
 
 def PostDFSOrder(
     ops: Iterable[Operation], graph: Mapping[Operation, Sequence[Tensor]] | None = None
 ) -> list[Operation]:
-    """The operations that these need, and they themselves, producers first; of a `CreateReadGraph`, its own."""
+    """Return these operations and all that they need, producers first; of a `CreateReadGraph`, those in it."""
     found = Graph.of([op.output_tensor for op in ops]).ops
     return [op for op in found if graph is None or op in graph]
 
 
 def CreateAttachPath(s: Schedule) -> dict[Operation, tuple[Axis | Loop, ...]]:
-    """Operation -> the loops of other stages that it is computed inside, innermost first."""
+    """Map each operation to the loops of other stages around it, innermost first."""
     found = {}
     for stage in s.stages:
         path: list[Axis | Loop] = []
@@ -74,12 +61,12 @@ def CreateAttachPath(s: Schedule) -> dict[Operation, tuple[Axis | Loop, ...]]:
 
 
 def ScanGetBody(op: ScanOp) -> list[Operation]:
-    """The operations that one step of a recurrence computes: they depend on its states, or are its updates."""
+    """Return the operations of one step of a recurrence: they depend on its states, or are its updates."""
     return list(op.steps)
 
 
 def ScanFixPointAnalysis(op: ScanOp) -> dict[Axis, Expr]:
-    """Spatial axis -> 1 if each place along it is a recurrence of its own, which TVM calls a fixed point."""
+    """Map each spatial axis to 1 if each place along it is a recurrence of its own, which TVM calls a fixed point."""
     own = op.independent
     return {a: const(int(d < len(own) and own[d])) for axes in op.spatial_axes for d, a in enumerate(axes)}
 

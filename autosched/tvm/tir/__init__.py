@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from autosched.errors import ScheduleError
-from autosched.ir.calls import CallEffectKind
-from autosched.ir.expr import Expr as PrimExpr
-from autosched.ir.stmt import Buffer, Stmt
-from autosched.te import *  # noqa: F403
-from autosched.tir import Schedule
+from autosched.errors import ScheduleError as ScheduleError
+from autosched.ir import builder
+from autosched.ir.calls import CallEffectKind as CallEffectKind
+from autosched.ir.expr import Expr
+from autosched.ir.stmt import Buffer as Buffer
+from autosched.ir.stmt import Stmt as Stmt
+from autosched.tir import Schedule as Schedule
 from autosched.tvm._missing import missing
-from autosched.tvm.arith.index_map import IndexMap
-from autosched.tvm.te import add, const, indexdiv, indexmod, multiply, subtract
-from autosched.tvm.tir import analysis, ir_builder, nodes, op, stmt_functor, transform
-from autosched.tvm.tir.nodes import NODES, ForKind
+from autosched.tvm.arith.index_map import IndexMap as IndexMap
+from autosched.tvm.tir import analysis, nodes, op, stmt_functor, transform
+from autosched.tvm.tir.nodes import NODES
+from autosched.tvm.tir.nodes import ForKind as ForKind
 from autosched.tvm.tir.op import *  # noqa: F403
 
-__all__ = [
-    "Buffer",
-    "CallEffectKind",
-    "ForKind",
-    "IndexMap",
-    "PrimExpr",
-    "Schedule",
-    "ScheduleError",
-    "Stmt",
-    "add",
-    "analysis",
-    "const",
-    "indexdiv",
-    "indexmod",
-    "ir_builder",
-    "multiply",
-    "nodes",
-    "op",
-    "stmt_functor",
-    "subtract",
-    "transform",
-]
-
+PrimExpr = Expr
+ir_builder = builder
 globals().update(NODES)
 
-_LOOPS = "loops carry it: tir.For.kind, .thread and .loop_var"
 _INSTEAD = {
-    "AttrStmt": _LOOPS,
+    "AttrStmt": "loops carry it: tir.For.kind, .thread and .loop_var",
     "ProducerStore": "tir.BufferStore: stores name buffers",
     "ProducerRealize": "tir.Allocate: storage is a buffer",
     "BufferRealize": "tir.Allocate: storage is a buffer",
@@ -54,8 +31,4 @@ _INSTEAD = {
     "StringImm": "Python strings",
     "Shuffle": "tir.Ramp and tir.Broadcast are the vectors there are",
 }
-_missing = missing("tir", globals(), _INSTEAD)
-
-
-def __getattr__(name: str) -> Any:
-    return _missing(name)
+__getattr__ = missing("tir", globals(), _INSTEAD)

@@ -1,8 +1,9 @@
-"""`tvm.tir.analysis`: questions about expressions and lowered functions."""
+"""`tvm.tir.analysis`: properties of expressions and lowered functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, variables
@@ -10,9 +11,7 @@ from autosched.ir.node import order
 from autosched.ir.stmt import Allocate, Function, Launch, walk
 from autosched.tvm._missing import missing
 
-__all__ = ["GPU_LIMITS", "expr_deep_equal", "undefined_vars", "verify_gpu_code"]
-
-#: what `verify_gpu_code` can be asked to hold, for each kernel
+#: limits of `verify_gpu_code`, for each kernel
 GPU_LIMITS = {
     "max_threads_per_block": "work-items of a work-group",
     "max_thread_x": "work-items along x",
@@ -25,20 +24,19 @@ GPU_LIMITS = {
 
 
 def expr_deep_equal(lhs: Expr, rhs: Expr) -> bool:
-    """Whether two expressions are alike: then they are the same object."""
+    """Return whether two expressions are alike: then they are the same object."""
     return lhs is rhs
 
 
 def undefined_vars(node: Expr) -> list[Expr]:
-    """The variables of an expression, in the order in which they were made."""
+    """Return the variables of an expression, in the order in which they were made."""
     return sorted(variables(node), key=order)
 
 
 def verify_gpu_code(func: Function, constraints: Mapping[str, int]) -> bool:
-    """Whether each kernel of a function that is lowered to the end is within these limits.
+    """Return whether each kernel of a completely lowered function is within these limits (see `GPU_LIMITS`).
 
-    A number that depends on sizes is within none. Raises UsageError for a limit that there is not, or a
-    function without kernels. See `GPU_LIMITS`.
+    A number that depends on sizes is within none. Raises UsageError for an unknown limit, or without kernels.
     """
     unknown = [name for name in constraints if name not in GPU_LIMITS]
     if unknown:
@@ -52,32 +50,29 @@ def verify_gpu_code(func: Function, constraints: Mapping[str, int]) -> bool:
             legal='what tvm.lower(s, args)["main"] gives for a schedule with bound loops, without simple_mode',
         )
     found = [_use(kernel) | {"max_kernels": len(kernels)} for kernel in kernels]
-    return all(_within(use[name], limit) for use in found for name, limit in constraints.items())
+    return all(use[name] <= int(limit) for use in found for name, limit in constraints.items())
 
 
-def _within(value: int | None, limit: int) -> bool:
-    return value is not None and value <= int(limit)
-
-
-def _use(kernel: Launch) -> dict[str, int | None]:
-    x, y, z = (int(e.value) if e.op == "const" else None for e in kernel.block)
-    threads = None if x is None or y is None or z is None else x * y * z
+def _use(kernel: Launch) -> dict[str, float]:
+    """The numbers that are limited; those that depend on sizes are infinite."""
+    x, y, z = map(_number, kernel.block)
     buffers = [s.buffer for s in walk(kernel.body) if isinstance(s, Allocate)]
 
-    def total(scope: str) -> int | None:
-        lengths = [(b.elements, b.dtype.bytes) for b in buffers if b.scope == scope]
-        if any(e.op != "const" for e, _ in lengths):
-            return None
-        return sum(int(e.value) * size for e, size in lengths)
+    def total(scope: str) -> float:
+        return sum(_number(b.elements) * b.dtype.bytes for b in buffers if b.scope == scope)
 
     return {
-        "max_threads_per_block": threads,
+        "max_threads_per_block": x * y * z,
         "max_thread_x": x,
         "max_thread_y": y,
         "max_thread_z": z,
         "max_shared_memory_per_block": total("shared"),
         "max_local_memory_per_block": total("local"),
     }
+
+
+def _number(e: Expr) -> float:
+    return int(e.value) if e.op == "const" else inf
 
 
 _CHECKED = "tvm.lower and tvm.build check it, and raise what is wrong"

@@ -23,12 +23,9 @@ from autosched.ir.node import order
 from autosched.ir.visit import substitute
 from autosched.schedule.stage import Loop
 from autosched.te import tensor as te
-from autosched.te.functions import ThreadAxis
-from autosched.te.tensor import Tensor
-from autosched.tir.prim_func import PrimFunc
+from autosched.te.functions import ThreadAxis, var
+from autosched.tir.module import PrimFunc
 from autosched.tvm.attributes import IterType
-
-__all__ = ["EXPRESSIONS", "NODES", "STATEMENTS", "ForKind", "IterVar", "NodeType", "matcher"]
 
 
 class ForKind(StrEnum):
@@ -43,15 +40,14 @@ class ForKind(StrEnum):
 
 @dataclass(frozen=True)
 class Node:
-    """One kind of node: what is one, and how one is made."""
+    """A kind of node: the test that `isinstance` makes, and the constructor, with TVM's names of arguments."""
 
     matches: Callable[[Any], bool]
     make: Callable[..., Any]
-    doc: str
 
 
 class NodeType(type):
-    """The class of TVM's node classes: `isinstance` asks the table, a call builds an expression or statement."""
+    """The class of TVM's node classes: `isinstance` asks the table, a call makes an expression or statement."""
 
     node: Node
 
@@ -66,78 +62,6 @@ class NodeType(type):
 
 
 # -- constructors, with TVM's names and order of arguments -----------------------------------------
-
-
-def _binary(op: str) -> Callable[[Any, Any], Expr]:
-    def make(a: Any, b: Any) -> Expr:
-        return ir.binary(op, a, b)
-
-    return make
-
-
-def _compare(op: str) -> Callable[[Any, Any], Expr]:
-    def make(a: Any, b: Any) -> Expr:
-        return ir.compare(op, a, b)
-
-    return make
-
-
-def _var(name: str = "tindex", dtype: Any = "int32") -> Expr:
-    from autosched.te import var
-
-    return var(str(name), str(dtype))
-
-
-def _int(dtype: Any, value: int) -> Expr:
-    return ir.const(int(value), dtype)
-
-
-def _float(dtype: Any, value: float) -> Expr:
-    return ir.const(float(value), dtype)
-
-
-def _cast(dtype: Any, value: Any) -> Expr:
-    return ir.cast(dtype, value)
-
-
-def _select(condition: Any, true_value: Any, false_value: Any) -> Expr:
-    return ir.select(condition, true_value, false_value)
-
-
-def _not(a: Any) -> Expr:
-    return ir.logical_not(a)
-
-
-def _and(a: Any, b: Any) -> Expr:
-    return ir.logical_and(a, b)
-
-
-def _or(a: Any, b: Any) -> Expr:
-    return ir.logical_or(a, b)
-
-
-def _ramp(base: Any, stride: Any, lanes: int) -> Expr:
-    return ir.ramp(base, stride, int(lanes))
-
-
-def _broadcast(value: Any, lanes: int) -> Expr:
-    return ir.broadcast(value, int(lanes))
-
-
-def _buffer_load(buffer: Any, indices: Sequence[Any]) -> Expr:
-    return stmt.load(buffer, *map(ir.as_expr, indices))
-
-
-def _producer_load(producer: Tensor, indices: Sequence[Any]) -> Expr:
-    return producer(*indices)
-
-
-def _let(var: Expr, value: Any, body: Any) -> Any:
-    return substitute(ir.as_expr(body), {var: ir.as_expr(value, var.dtype)})
-
-
-def _call(dtype: Any, op: Any, args: Sequence[Any]) -> Expr:
-    return call_intrin(dtype, str(op), *args)
 
 
 def _for(
@@ -157,8 +81,7 @@ def _for(
         raise UsageError(
             "loops carry no annotations", asked=f"tir.For({var!r}, annotations=...)", legal="no annotations"
         )
-    kinds = list(ForKind)
-    called = kinds[kind] if isinstance(kind, int) else ForKind(kind)
+    called = list(ForKind)[kind] if isinstance(kind, int) else ForKind(kind)
     if var.value.role != "loop":
         inside = ir.var(var.value.name, var.dtype, "loop")
         body, var = stmt.substitute_stmt(body, {var: inside}), inside
@@ -174,26 +97,10 @@ def _if(condition: Any, then_case: stmt.Stmt, else_case: stmt.Stmt | None = None
     return stmt.If(ir.logical_and(condition), then_case, else_case)
 
 
-def _seq(seq: Sequence[stmt.Stmt]) -> stmt.Stmt:
-    return stmt.seq(*seq)
-
-
-def _evaluate(value: Any) -> stmt.Evaluate:
-    return stmt.Evaluate(ir.as_expr(value))
-
-
-def _while(condition: Any, body: stmt.Stmt) -> stmt.While:
-    return stmt.While(ir.logical_and(condition), body)
-
-
 def _reduce(*args: Any, **kwargs: Any) -> Any:
     raise UsageError(
         "reductions are made by their combiner", asked="tir.Reduce(...)", legal="te.comm_reducer(fcombine, fidentity)"
     )
-
-
-def _let_stmt(var: Expr, value: Any, body: stmt.Stmt) -> stmt.Let:
-    return stmt.Let(var, ir.as_expr(value, var.dtype), body)
 
 
 def _iter_var(dom: Any, var: Any, iter_type: int = 0, thread_tag: str = "") -> Any:
@@ -204,89 +111,107 @@ def _iter_var(dom: Any, var: Any, iter_type: int = 0, thread_tag: str = "") -> A
     )
 
 
-# -- the tables ------------------------------------------------------------------------------------
-
-
-def _op(*ops: str, where: Callable[[Expr], bool] = lambda e: True) -> Callable[[Any], bool]:
-    return lambda x: isinstance(x, Expr) and x.op in ops and where(x)
-
-
-def _is_call(x: Any) -> bool:
-    """Whether TVM would print it as a call: math, bits, `if_then_else`, `likely`, and calls proper."""
-    if not isinstance(x, Expr):
-        return False
-    return x.op in ("if_then_else", "likely", "call", "abs") or ir.OPS[x.op].kind in ("math", "bits")
-
-
-#: TVM's class -> what is one, and how it is made
-EXPRESSIONS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
-    "Var": (_op("var"), _var),
-    "SizeVar": (_op("var", where=lambda e: e.value.role == "size"), _var),
-    "IntImm": (_op("const", where=lambda e: not e.dtype.is_float), _int),
-    "FloatImm": (_op("const", where=lambda e: e.dtype.is_float), _float),
-    "Cast": (_op("cast"), _cast),
-    "Add": (_op("add"), _binary("add")),
-    "Sub": (_op("sub"), _binary("sub")),
-    "Mul": (_op("mul"), _binary("mul")),
-    "Div": (_op("div", "truncdiv"), ir.divide),
-    "Mod": (_op("truncmod"), ir.truncmod),
-    "FloorDiv": (_op("floordiv"), ir.floordiv),
-    "FloorMod": (_op("floormod"), ir.floormod),
-    "Min": (_op("min"), _binary("min")),
-    "Max": (_op("max"), _binary("max")),
-    "EQ": (_op("eq"), _compare("eq")),
-    "NE": (_op("ne"), _compare("ne")),
-    "LT": (_op("lt"), _compare("lt")),
-    "LE": (_op("le"), _compare("le")),
-    "GT": (_op("gt"), _compare("gt")),
-    "GE": (_op("ge"), _compare("ge")),
-    "And": (_op("and"), _and),
-    "Or": (_op("or"), _or),
-    "Not": (_op("not"), _not),
-    "Select": (_op("select"), _select),
-    "Ramp": (_op("ramp"), _ramp),
-    "Broadcast": (_op("broadcast"), _broadcast),
-    "BufferLoad": (_op("load"), _buffer_load),
-    "ProducerLoad": (_op("read"), _producer_load),
-    "Call": (_is_call, _call),
-    "Reduce": (_op("reduce"), _reduce),
-    "Let": (lambda x: False, _let),  # a value with a name is put where the name stands
-}
-
-STATEMENTS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
-    "For": (lambda x: isinstance(x, stmt.For), _for),
-    "BufferStore": (lambda x: isinstance(x, stmt.Store), _store),
-    "IfThenElse": (lambda x: isinstance(x, stmt.If), _if),
-    "SeqStmt": (lambda x: isinstance(x, stmt.Seq), _seq),
-    "Evaluate": (lambda x: isinstance(x, stmt.Evaluate), _evaluate),
-    "While": (lambda x: isinstance(x, stmt.While), _while),
-    "LetStmt": (lambda x: isinstance(x, stmt.Let), _let_stmt),
-    "Allocate": (lambda x: isinstance(x, stmt.Allocate), stmt.Allocate),
-    "IterVar": (lambda x: isinstance(x, (te.IterVar, Loop, ThreadAxis)), _iter_var),
-}
-
-
 def _prim_func(
     params: Sequence[Any], body: stmt.Stmt, ret_type: Any = None, buffer_map: Any = None, attrs: Any = None
 ) -> stmt.Function:
-    """Parameters are buffers, or variables that `buffer_map` has buffers for; what is stored to is an output."""
+    """Parameters are buffers, or variables that `buffer_map` has buffers for; those stored to are outputs."""
     buffers = tuple((buffer_map or {}).get(p, p) for p in params)
     for b in buffers:
         if not isinstance(b, stmt.Buffer):
             legal = "tir.decl_buffer(shape, dtype), or variables that buffer_map has buffers for"
             raise UsageTypeError(f"{b!r} is no buffer", asked="tir.PrimFunc", legal=legal)
     stored = {s.buffer for s in stmt.walk(body) if isinstance(s, stmt.Store)}
-    sizes = {v: None for b in buffers for d in (*b.shape, *b.strides) for v in sorted(ir.variables(d), key=order)}
+    dims = [d for b in buffers for d in (*b.shape, *b.strides)]
+    sizes = dict.fromkeys(v for d in dims for v in sorted(ir.variables(d), key=order))
     outputs = tuple(i for i, b in enumerate(buffers) if b in stored)
     return stmt.Function("main", buffers, tuple(sizes), body, outputs, dict(attrs or {}))
 
 
-STATEMENTS["PrimFunc"] = (lambda x: isinstance(x, (stmt.Function, PrimFunc)), _prim_func)
+# -- the tables ------------------------------------------------------------------------------------
+
+
+def _op(*ops: str, make: Callable[..., Any], where: Callable[[Expr], bool] = lambda e: True) -> Node:
+    return Node(lambda x: isinstance(x, Expr) and x.op in ops and where(x), make)
+
+
+def _binary(op: str) -> Node:
+    return _op(op, make=lambda a, b: ir.binary(op, a, b))
+
+
+def _compare(op: str) -> Node:
+    return _op(op, make=lambda a, b: ir.compare(op, a, b))
+
+
+def _a(kind: type | tuple[type, ...], make: Callable[..., Any]) -> Node:
+    return Node(lambda x: isinstance(x, kind), make)
+
+
+def _is_call(x: Any) -> bool:
+    """Test for nodes that TVM prints as calls: math, bits, `if_then_else`, `likely`, and calls proper."""
+    if not isinstance(x, Expr):
+        return False
+    return x.op in ("if_then_else", "likely", "call", "abs") or ir.OPS[x.op].kind in ("math", "bits")
+
+
+def _make_var(name: str = "tindex", dtype: Any = "int32") -> Expr:
+    return var(str(name), str(dtype))
+
+
+EXPRESSIONS: dict[str, Node] = {
+    "Var": _op("var", make=_make_var),
+    "SizeVar": _op("var", make=_make_var, where=lambda e: e.value.role == "size"),
+    "IntImm": _op("const", make=lambda dtype, value: ir.const(int(value), dtype), where=lambda e: not e.dtype.is_float),
+    "FloatImm": _op("const", make=lambda dtype, value: ir.const(float(value), dtype), where=lambda e: e.dtype.is_float),
+    "Cast": _op("cast", make=lambda dtype, value: ir.cast(dtype, value)),
+    "Add": _binary("add"),
+    "Sub": _binary("sub"),
+    "Mul": _binary("mul"),
+    "Div": _op("div", "truncdiv", make=ir.divide),
+    "Mod": _op("truncmod", make=ir.truncmod),
+    "FloorDiv": _op("floordiv", make=ir.floordiv),
+    "FloorMod": _op("floormod", make=ir.floormod),
+    "Min": _binary("min"),
+    "Max": _binary("max"),
+    "EQ": _compare("eq"),
+    "NE": _compare("ne"),
+    "LT": _compare("lt"),
+    "LE": _compare("le"),
+    "GT": _compare("gt"),
+    "GE": _compare("ge"),
+    "And": _op("and", make=lambda a, b: ir.logical_and(a, b)),
+    "Or": _op("or", make=lambda a, b: ir.logical_or(a, b)),
+    "Not": _op("not", make=lambda a: ir.logical_not(a)),
+    "Select": _op(
+        "select", make=lambda condition, true_value, false_value: ir.select(condition, true_value, false_value)
+    ),
+    "Ramp": _op("ramp", make=lambda base, stride, lanes: ir.ramp(base, stride, int(lanes))),
+    "Broadcast": _op("broadcast", make=lambda value, lanes: ir.broadcast(value, int(lanes))),
+    "BufferLoad": _op("load", make=lambda buffer, indices: stmt.load(buffer, *map(ir.as_expr, indices))),
+    "ProducerLoad": _op("read", make=lambda producer, indices: producer(*indices)),
+    "Call": Node(_is_call, lambda dtype, op, args: call_intrin(dtype, str(op), *args)),
+    "Reduce": _op("reduce", make=_reduce),
+    "Let": Node(  # a value with a name is put where the name stands
+        lambda x: False, lambda var, value, body: substitute(ir.as_expr(body), {var: ir.as_expr(value, var.dtype)})
+    ),
+}
+
+STATEMENTS: dict[str, Node] = {
+    "For": _a(stmt.For, _for),
+    "BufferStore": _a(stmt.Store, _store),
+    "IfThenElse": _a(stmt.If, _if),
+    "SeqStmt": _a(stmt.Seq, lambda seq: stmt.seq(*seq)),
+    "Evaluate": _a(stmt.Evaluate, lambda value: stmt.Evaluate(ir.as_expr(value))),
+    "While": _a(stmt.While, lambda condition, body: stmt.While(ir.logical_and(condition), body)),
+    "LetStmt": _a(stmt.Let, lambda var, value, body: stmt.Let(var, ir.as_expr(value, var.dtype), body)),
+    "Allocate": _a(stmt.Allocate, stmt.Allocate),
+    "IterVar": _a((te.IterVar, Loop, ThreadAxis), _iter_var),
+    "PrimFunc": _a((stmt.Function, PrimFunc), _prim_func),
+}
 
 #: TVM's class -> the type that programs name it by
 NODES: dict[str, NodeType] = {
-    name: NodeType(name, (), {"node": Node(matches, make, name), "__doc__": f"TVM's node `{name}`: see `nodes`."})
-    for name, (matches, make) in {**EXPRESSIONS, **STATEMENTS}.items()
+    name: NodeType(name, (), {"node": node, "__doc__": f"TVM's node `{name}`: see `nodes`."})
+    for name, node in {**EXPRESSIONS, **STATEMENTS}.items()
 }
 IterVar = NODES["IterVar"]
 for _kind in IterType:
@@ -294,7 +219,7 @@ for _kind in IterType:
 
 
 def matcher(names: Sequence[str] | None) -> Callable[[Any], bool]:
-    """Whether a node is of one of these kinds, `["tir.For"]`; of any without names."""
+    """Return a test for nodes of these kinds, `["tir.For"]`; of any kind without names."""
     if names is None:
         return lambda node: True
     unknown = [n for n in names if n.removeprefix("tir.") not in NODES]

@@ -2,71 +2,42 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
-from autosched.ir.calls import (
-    address_of,
-    call_extern,
-    call_intrin,
-    call_llvm_intrin,
-    call_llvm_pure_intrin,
-    call_packed,
-    call_pure_extern,
-)
-from autosched.ir.expr import Expr, as_expr, logical_and, logical_not, logical_or
+from autosched.ir.calls import address_of as address_of
+from autosched.ir.calls import call_extern as call_extern
+from autosched.ir.calls import call_intrin as call_intrin
+from autosched.ir.calls import call_llvm_intrin as call_llvm_intrin
+from autosched.ir.calls import call_llvm_pure_intrin as call_llvm_pure_intrin
+from autosched.ir.calls import call_packed as call_packed
+from autosched.ir.calls import call_pure_extern as call_pure_extern
+from autosched.ir.expr import Expr, as_expr
+from autosched.ir.expr import logical_and as logical_and
+from autosched.ir.expr import logical_not as logical_not
+from autosched.ir.expr import logical_or as logical_or
 from autosched.te import *  # noqa: F403
 from autosched.tvm._missing import missing
-
-__all__ = [
-    "address_of",
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
-    "call_extern",
-    "call_intrin",
-    "call_llvm_intrin",
-    "call_llvm_pure_intrin",
-    "call_packed",
-    "call_pure_extern",
-    "call_pure_intrin",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "shift_left",
-    "shift_right",
-]
+from autosched.tvm.te import add as add
+from autosched.tvm.te import const as const
+from autosched.tvm.te import indexdiv as indexdiv
+from autosched.tvm.te import indexmod as indexmod
+from autosched.tvm.te import multiply as multiply
+from autosched.tvm.te import spelled
+from autosched.tvm.te import subtract as subtract
 
 call_pure_intrin = call_intrin
 
 
-def shift_left(x: Any, y: Any) -> Expr:
-    """`x << y`."""
-    return as_expr(x) << y
-
-
-def shift_right(x: Any, y: Any) -> Expr:
-    """`x >> y`, keeping the sign."""
-    return as_expr(x) >> y
-
-
-def bitwise_and(x: Any, y: Any) -> Expr:
-    """`x & y`."""
-    return as_expr(x) & y
-
-
-def bitwise_or(x: Any, y: Any) -> Expr:
-    """`x | y`."""
-    return as_expr(x) | y
-
-
-def bitwise_xor(x: Any, y: Any) -> Expr:
-    """`x ^ y`."""
-    return as_expr(x) ^ y
+shift_left = spelled("<<", operator.lshift)
+shift_right = spelled(">>", operator.rshift)
+bitwise_and = spelled("&", operator.and_)
+bitwise_or = spelled("|", operator.or_)
+bitwise_xor = spelled("^", operator.xor)
 
 
 def bitwise_not(x: Any) -> Expr:
-    """`~x`."""
+    """Return `~x`."""
     return ~as_expr(x)
 
 

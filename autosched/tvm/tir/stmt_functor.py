@@ -1,7 +1,6 @@
 """`tvm.tir.stmt_functor`: visiting and rewriting programs; every statement and every expression in it is a node.
 
-Nodes that do not change stay the same objects, so a set of nodes
-found by a visit can be looked for in the rewriting that follows.
+Nodes that do not change stay the same objects, so the nodes that a visit finds can be recognized while rewriting.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from autosched.ir.visit import post_order, rebuild
 from autosched.ir.visit import substitute as substitute_expr
 from autosched.tvm._missing import missing
 from autosched.tvm.tir.nodes import matcher
-
-__all__ = ["ir_transform", "post_order_visit", "substitute"]
 
 Node = Expr | Stmt
 Change = Callable[[Node], Node | None]
@@ -62,7 +59,7 @@ def post_order_visit(root: Node, visit: Callable[[Node], object]) -> None:
 
 
 def substitute(root: Node, mapping: dict[Expr, object]) -> Node:
-    """`root` with variables replaced by other expressions (or numbers)."""
+    """Return `root` with variables replaced by other expressions (or numbers)."""
     by = {v: as_expr(e, v.dtype) for v, e in mapping.items()}
     return substitute_expr(root, by) if isinstance(root, Expr) else substitute_stmt(root, by)
 
@@ -70,21 +67,20 @@ def substitute(root: Node, mapping: dict[Expr, object]) -> Node:
 def ir_transform(
     stmt: Any, preorder: Change | None, postorder: Change | None, only_enable: Sequence[str] | None = None
 ) -> Any:
-    """A program rewritten node by node: what `preorder` returns for a node takes its place as it is; where it returns
-    None, the node's parts are rewritten, and what `postorder` makes of the result is taken unless it is None, too.
+    """Return a program rewritten node by node.
 
-    `only_enable` names the kinds of nodes that go to the two, `["tir.For"]`; by default all do.
+    preorder:    its result for a node takes the node's place; where it returns None, the node's parts are rewritten
+    postorder:   its result for a node with rewritten parts takes the place of that, unless it is None
+    only_enable: the kinds of nodes that go to the two, `["tir.For"]`; by default all
     """
-    return _Transform(preorder, postorder, matcher(only_enable)).run(stmt)
+    transform = _Transform(preorder, postorder, matcher(only_enable))
+    return transform.expr(stmt) if isinstance(stmt, Expr) else transform.stmt(stmt)
 
 
 class _Transform:
     def __init__(self, pre: Change | None, post: Change | None, only: Callable[[Node], bool]) -> None:
         self.pre, self.post, self.only = pre, post, only
         self.done: dict[Expr, Expr] = {}
-
-    def run(self, root: Node) -> Node:
-        return self.expr(root) if isinstance(root, Expr) else self.stmt(root)
 
     def before(self, node: Node) -> Node | None:
         return self.pre(node) if self.pre is not None and self.only(node) else None

@@ -1,7 +1,6 @@
-"""`tvm.tir.transform`: the passes of the pipeline that mean something by themselves, over a module.
+"""`tvm.tir.transform`: TVM's names for the passes of the pipeline that make sense by themselves.
 
-TVM's name of a pass -> ours. Each is applied to every function of a module, for the current target or
-the CPU: `Simplify()(mod)`.
+Each goes over every function of a module, for the current target or the CPU: `Simplify()(mod)`.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ from autosched.ir.stmt import Function
 from autosched.lower.pipeline import CONCRETE, Program
 from autosched.target import Target
 from autosched.tvm._missing import missing
-from autosched.tvm.passes import Pass, PassContext, function_pass, run_as_pass
-
-__all__ = ["Apply", "LoopPartition", "Simplify", "StorageRewrite", "UnrollLoop", "VectorizeLoop"]
+from autosched.tvm.transform import Pass, PassContext, function_pass, run_as_pass
 
 prim_func_pass = function_pass
 
@@ -48,7 +45,7 @@ _vectorize = _built_in("VectorizeLoop", "vectorize")
 
 
 def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
-    """Vector loops become vector statements; or, when told not to, plain loops."""
+    """Return a pass that turns vector loops into vector statements, or with False into plain loops."""
     if enable_vectorize:
         return _vectorize()
 
@@ -62,13 +59,8 @@ def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
 
 
 def Apply(ftransform: Callable[[Function], Function]) -> Pass:
-    """A pass that replaces each function `f` by `ftransform(f)`."""
-
-    @function_pass(opt_level=0, name="tir.Apply")
-    def apply(f: Function, mod: Any, ctx: PassContext) -> Function:
-        return ftransform(f)
-
-    return apply
+    """Return a pass that replaces each function `f` by `ftransform(f)`."""
+    return function_pass(lambda f, mod, ctx: ftransform(f), name="tir.Apply")
 
 
 _PASSES = "tvm.lower runs all passes of the pipeline (autosched list passes); passes of your own: tir.add_lower_pass"

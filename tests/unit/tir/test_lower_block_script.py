@@ -12,7 +12,7 @@ from autosched import te, tir
 from autosched.ir.calls import call_packed
 from autosched.testing.programs import random_program
 from autosched.testing.schedules import random_schedule
-from autosched.tir.prim_func import PrimFunc
+from autosched.tir.module import PrimFunc
 
 n = te.var("n")
 

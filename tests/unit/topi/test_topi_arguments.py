@@ -10,7 +10,7 @@ import pytest
 
 from autosched import te, topi
 from autosched.errors import UsageError, UsageTypeError
-from autosched.topi.calls import _KINDS
+from autosched.topi.arguments import _KINDS
 
 A = te.placeholder((4, 6), name="A")
 V = te.placeholder((6,), name="V")
@@ -26,7 +26,7 @@ RIGHT = {
     "Sequence[Dim]": [1],
 }
 OPERATORS = [
-    (module, name) for module in (topi, topi.nn) for name in module.__all__ if inspect.isfunction(getattr(module, name))
+    (module, name) for module in (topi, topi.nn) for name, f in vars(module).items() if hasattr(f, "__wrapped__")
 ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autosched.tvm.passes import OPTIONS
+from autosched.tvm.transform import OPTIONS
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "tvm.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
+from operator import attrgetter
 
 import pytest
 
@@ -99,8 +101,25 @@ def test_a_name_that_is_not_here_says_what_is(get, message: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_a_module_that_is_not_here_says_so(name: str) -> None:
-    with pytest.raises(ImportError, match=f"tvm.{name} is not part of autosched"):
-        __import__(f"autosched.tvm.{name}")
+    for module in (name, f"{name}.op"):
+        with pytest.raises(ImportError, match=f"tvm.{name} is not part of autosched"):
+            __import__(f"autosched.tvm.{module}")
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("_ffi.base", "TVMError"),
+        ("_ffi.registry", "register_func"),
+        ("ir.instrument", "PassTimingInstrument"),
+        ("ir.module", "IRModule"),
+        ("ir.transform", "PassContext"),
+        ("tir.ir_builder", "create"),
+    ],
+)
+def test_a_module_is_where_else_tvm_has_it(name: str, holds: str) -> None:
+    module = import_module(f"autosched.tvm.{name}")
+    assert attrgetter(name)(tvm) is module and hasattr(module, holds)
 
 
 def test_errors_are_tvm_s() -> None:

@@ -11,22 +11,19 @@ from autosched.errors import UsageError
 from autosched.ir.stmt import Allocate, For, Function, Store, walk
 from autosched.lower.pipeline import PASSES, lower_structure
 from autosched.tir.module import IRModule
-from autosched.tvm.passes import (
+from autosched.tvm.instrument import PassTimingInstrument, PrintAfterAll, PrintBeforeAll, pass_instrument
+from autosched.tvm.tir.stmt_functor import ir_transform
+from autosched.tvm.transform import (
     OPTIONAL,
     OPTIONS,
     PHASES,
     TVM_NAMES,
     PassContext,
-    PassTimingInstrument,
-    PrintAfterAll,
-    PrintBeforeAll,
     Sequential,
+    choose_unrolled,
     function_pass,
     module_pass,
-    pass_instrument,
 )
-from autosched.tvm.tir.stmt_functor import ir_transform
-from autosched.tvm.unroll import choose_unrolled
 
 
 def program():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,31 +15,17 @@ from autosched.errors import UsageError, WorkloadError
 from autosched.ir.expr import Expr
 from autosched.schedule.schedule import Schedule
 from autosched.target import Target
-from autosched.te.tensor import Graph, Operation, PlaceholderOp, Tensor, placeholder
+from autosched.te.tensor import Graph, PlaceholderOp, Tensor, placeholder
 from autosched.te.work import work_of
-from autosched.tvm.autotvm.config import ConfigSpace
-from autosched.tvm.autotvm.dispatcher import ApplyConfig, DispatchContext
-
-__all__ = [
-    "TASK_TABLE",
-    "Task",
-    "args_to_workload",
-    "compute_flop",
-    "create",
-    "deserialize_args",
-    "get_workload",
-    "register_topi_compute",
-    "register_topi_schedule",
-    "serialize_args",
-    "template",
-]
+from autosched.tvm.autotvm.task.dispatcher import ApplyConfig, DispatchContext
+from autosched.tvm.autotvm.task.space import ConfigSpace
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class TaskTemplate:
-    """What a task's name stands for: a function, or a compute function and one that schedules it."""
+    """The functions of a task's name: one for all, or a compute function and one that schedules it."""
 
     def __init__(self) -> None:
         self.function: Callable[..., Any] | None = None
@@ -60,22 +45,16 @@ class TaskTemplate:
             raise WorkloadError("it lacks its compute or its schedule function", asked="a task", legal="register both")
         out = self.compute(*given)
         outs = list(out) if isinstance(out, (list, tuple)) else [out]
-        return self.schedule(outs), [*_inputs(outs), *outs]
-
-
-def _inputs(outs: Sequence[Tensor]) -> list[Tensor]:
-    return [t for op in Graph.of(outs).ops if isinstance(op, PlaceholderOp) for t in op.outputs]
+        inputs = [t for op in Graph.of(outs).ops if isinstance(op, PlaceholderOp) for t in op.outputs]
+        return self.schedule(outs), [*inputs, *outs]
 
 
 #: name -> template
 TASK_TABLE: dict[str, TaskTemplate] = {}
 
-#: operation -> the workload that a registered compute function was called with
-_workloads: WeakKeyDictionary[Operation, Any] = WeakKeyDictionary()
-
 
 def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments as plain values that can be compared. Raises UsageError for what cannot be stored."""
+    """Return arguments as plain values that can be compared. Raises UsageError for what cannot be stored."""
 
     def plain(x: Any) -> Any:
         if isinstance(x, Tensor):
@@ -100,18 +79,18 @@ def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def deserialize_args(args: Sequence[Any]) -> list[Any]:
-    """The inverse: a placeholder for each tensor."""
+    """Invert `serialize_args`, with a placeholder for each tensor."""
 
     def full(x: Any) -> Any:
-        if isinstance(x, tuple) and len(x) == 3 and x[0] == "TENSOR":
+        if isinstance(x, (tuple, list)) and len(x) == 3 and x[0] == "TENSOR":
             return placeholder(x[1], x[2])
-        return tuple(full(a) for a in x) if isinstance(x, tuple) else x
+        return tuple(full(a) for a in x) if isinstance(x, (tuple, list)) else x
 
     return [full(x) for x in args]
 
 
 def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> tuple[Any, ...]:
-    """The name and the arguments, as logs have them."""
+    """Return the name and the arguments, as logs have them."""
     return serialize_args(args) if task_name is None else (task_name, *serialize_args(args))
 
 
@@ -120,9 +99,9 @@ def template(task_name: str, func: Callable[P, R]) -> Callable[P, R]: ...
 @overload
 def template(task_name: str, func: None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def template(task_name: str, func: Callable[..., Any] | None = None) -> Any:
-    """Register a function that defines and uses configurations: it returns a schedule and its arguments.
+    """Register a function that defines and uses configurations, and returns a schedule and its arguments.
 
-    Called, the function gets the configuration that is in force for these arguments and this target.
+    When it is called, `get_config()` is the configuration in force for these arguments and this target.
     """
 
     def register(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,60 +111,14 @@ def template(task_name: str, func: Callable[..., Any] | None = None) -> Any:
                 return f(*args)
 
         called.__name__, called.__doc__ = f.__name__, f.__doc__
-        _entry(task_name, "function").function = f
+        entry_of(task_name, "function").function = f
         return called
 
     return register if func is None else register(func)
 
 
-def register_topi_compute(task_name: str, func: Callable[..., Any] | None = None) -> Any:
-    """Register `f(cfg, *args) -> tensor`, the first half of a task; called, it is given its configuration."""
-
-    def register(f: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any) -> Any:
-            workload = args_to_workload(args, task_name)
-            out = f(DispatchContext.current.query(Target.current(allow_none=True), workload), *args)
-            for t in out if isinstance(out, (list, tuple)) else [out]:
-                _workloads[t.op] = workload
-            return out
-
-        called.__name__, called.__doc__ = f.__name__, f.__doc__
-        _entry(task_name, "compute").compute = called
-        return called
-
-    return register if func is None else register(func)
-
-
-def register_topi_schedule(task_name: str, func: Callable[..., Any] | None = None) -> Any:
-    """Register `f(cfg, outs) -> schedule`, the second half of a task."""
-
-    def register(f: Callable[..., Any]) -> Callable[..., Any]:
-        def called(outs: Any, *args: Any) -> Any:
-            listed = list(outs) if isinstance(outs, (list, tuple)) else [outs]
-            workload = get_workload(listed, task_name)
-            if workload is None:
-                raise WorkloadError(
-                    f"its registered compute function made none of {', '.join(t.name for t in listed)}",
-                    asked=f"the schedule of task {task_name!r}",
-                    legal=f"call the function under register_topi_compute({task_name!r})",
-                )
-            return f(DispatchContext.current.query(Target.current(allow_none=True), workload), listed, *args)
-
-        called.__name__, called.__doc__ = f.__name__, f.__doc__
-        _entry(task_name, "schedule").schedule = called
-        return called
-
-    return register if func is None else register(func)
-
-
-def get_workload(outs: Sequence[Tensor], task_name: str | None = None) -> Any:
-    """The workload of the operation that a registered compute function made, among those `outs` need."""
-    found = [_workloads[op] for op in reversed(Graph.of(list(outs)).ops) if op in _workloads]
-    return next((w for w in found if task_name in (None, w[0])), None)
-
-
-def _entry(task_name: str, part: str) -> TaskTemplate:
-    """The task of that name, for one of its parts to be registered; again is a new version of it."""
+def entry_of(task_name: str, part: str) -> TaskTemplate:
+    """Return the task of that name, to register one of its parts; the second time it is a new one."""
     entry = TASK_TABLE.setdefault(task_name, TaskTemplate())
     if part == "function" or entry.function is not None:
         entry = TASK_TABLE[task_name] = TaskTemplate()
@@ -226,7 +159,7 @@ class Task:
         return found
 
     def instantiate(self, config: ConfigSpace) -> tuple[Schedule, list[Tensor]]:
-        """The schedule and the arguments with a configuration."""
+        """Return the schedule and the arguments with a configuration."""
         config.flop = 0.0
         with ApplyConfig(config):
             sch, tensors = self.func(*self.args)
@@ -239,7 +172,7 @@ class Task:
 
 
 def create(task_name: str, args: Sequence[Any], target: Any, target_host: Any = None) -> Task:
-    """A task on a target, its space collected. Raises WorkloadError when there is no such template."""
+    """Return a task on a target, its space collected. Raises WorkloadError when there is no such template."""
     made = Task(task_name if isinstance(task_name, str) else task_name.__name__, args)
     made.target = target if isinstance(target, Target) else Target(target)
     made.target_host = target_host
@@ -250,6 +183,6 @@ def create(task_name: str, args: Sequence[Any], target: Any, target_host: Any = 
 
 
 def compute_flop(sch: Schedule) -> float:
-    """Floating-point operations of one call; 0 for lengths that are not known, and for integers."""
+    """Count the floating-point operations of one call; 0 for lengths that are not known, and for integers."""
     work = work_of(sch.arguments, {})
     return float(work.flops) if work is not None else 0.0

@@ -19,7 +19,7 @@ from autosched.space.workload import WorkloadFunction, template
 from autosched.target import Target
 from autosched.tuning import TuneResult, tune
 from autosched.tvm import auto_scheduler, build, te
-from autosched.tvm.auto_scheduler import tuning
+from autosched.tvm.auto_scheduler import search_task
 
 FUSED, CACHED, GPU_MATMUL = LOGS[:3]
 ARGS = (16, 16, 8)
@@ -42,7 +42,7 @@ def template_space() -> Iterator[None]:
         return tune(replace(task.workload, function=made), task.target, inputs=task.inputs(), **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning, "search", search)
+        patch.setattr(search_task, "search", search)
         yield
 
 

@@ -15,10 +15,10 @@ from autosched.search import make_strategy
 from autosched.space.space import SearchSpace, template_space
 from autosched.tvm import autotvm, target, te
 from autosched.tvm.autotvm.database import DummyDatabase, RedisDatabase, filter_inputs
-from autosched.tvm.autotvm.history import of_template, write_history
 from autosched.tvm.autotvm.task.dispatcher import clear_fallback_cache
 from autosched.tvm.autotvm.task.space import SplitEntity, get_factors, get_pow2s
 from autosched.tvm.autotvm.tracing import TracedTask
+from autosched.tvm.autotvm.tuner import of_template, write_history
 
 
 @autotvm.template("history/scale")

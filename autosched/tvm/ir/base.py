@@ -1,33 +1,34 @@
-"""Structural equality: whether two programs do the same, whatever their variables and buffers are called.
+"""`tvm.ir.base`: structural equality, and programs as JSON text that another process can read.
 
-Expressions built alike from the same variables are one object, so `is` compares those. This compares
-what variables of its own has: functions, loops, and the graphs of te tensors.
+Expressions built alike from the same variables are one object, so `is` compares those. Structural equality compares
+what has variables of its own, whatever they are called: functions, loops, and the graphs of te tensors.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from autosched.errors import RecordError, UsageError
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import post_order
-from autosched.tir.module import IRModule
-from autosched.tir.prim_func import PrimFunc
+from autosched.schedule.schedule import Schedule, replay
+from autosched.te.graph_json import graph_from_json, graph_to_json
+from autosched.te.tensor import Operation, Tensor, compute
+from autosched.tir.module import IRModule, PrimFunc
 from autosched.tvm.driver import lower
-
-__all__ = ["assert_structural_equal", "structural_equal", "structural_hash"]
 
 #: fields that are labels: loops and kernels may be called anything
 _LABELS = ("name", "tag")
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """Whether two expressions, statements, functions, modules or tensors are alike.
+    """Return whether two expressions, statements, functions, modules or tensors are alike.
 
-    Variables that loops and shapes of parameters define may be others on either side; free ones must be
-    the same, unless `map_free_vars`.
+    Variables that loops and shapes of parameters define may differ; free ones must be the same, unless `map_free_vars`.
 
     >>> from autosched import te
     >>> a, b = te.var("a"), te.var("b")
@@ -40,25 +41,26 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
     """Raise ValueError, with the first parts that differ, unless `structural_equal`."""
     comparison = _Comparison(map_free_vars)
-    if not comparison.same(_loops_of(lhs), _loops_of(rhs)):
-        one, other = comparison.differ
+    left, right = _loops_of(lhs), _loops_of(rhs)
+    if not comparison.same(left, right):
+        one, other = comparison.differ or (left, right)
         raise ValueError(f"not structurally equal:\n{one}\n-- is not --\n{other}")
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
-    """A number that is the same for what is structurally equal."""
+    """Return a number that is the same for what is structurally equal."""
     return hash(tuple(sorted(_census(_loops_of(node)).items())))
 
 
 def _loops_of(node: Any) -> Any:
-    """Functions of blocks, and modules of them, as loops: what is compared."""
+    """Functions of blocks, and modules of them, as loops: these are compared."""
     if isinstance(node, PrimFunc):
         return lower(node, simple_mode=True)[node.name]
     return lower(node, simple_mode=True) if isinstance(node, IRModule) else node
 
 
 def _census(node: Any) -> Counter[str]:
-    """How many nodes of each kind there are: the same on both sides of an equality."""
+    """The number of nodes of each kind, which equal programs have in common."""
     if isinstance(node, IRModule):
         return sum((_census(f) for f in node.values()), Counter())
     if isinstance(node, Function):
@@ -72,35 +74,28 @@ def _census(node: Any) -> Counter[str]:
 
 
 class _Comparison:
-    """What of the left side stands for what of the right, as far as they have been compared."""
+    """Variables, buffers and operations of the left side, and their partners on the right, so far."""
 
     def __init__(self, map_free_vars: bool) -> None:
         self.free = map_free_vars
         self.partner: dict[Any, Any] = {}
         self.back: dict[Any, Any] = {}
         self.equal: set[tuple[int, int]] = set()
-        self.differ: tuple[Any, Any] = (None, None)
+        #: the innermost parts that are not alike
+        self.differ: tuple[Any, Any] | None = None
 
     def same(self, a: Any, b: Any) -> bool:
-        """Whether these parts are alike; if not, `differ` are the innermost that are not."""
-        self.differ = (None, None)
-        if self._same(a, b):
-            return True
-        if self.differ == (None, None):
-            self.differ = (a, b)
-        return False
-
-    def _same(self, a: Any, b: Any) -> bool:
+        """Return whether these parts are alike."""
         found = self._compared(a, b)
-        if not found and self.differ[0] is None and isinstance(a, (Expr, Stmt, Function)):
+        if not found and self.differ is None and isinstance(a, (Expr, Stmt, Function)):
             self.differ = (a, b)
         return found
 
     def _compared(self, a: Any, b: Any) -> bool:
         if isinstance(a, (tuple, list)):
-            return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(self._same, a, b))
+            return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(self.same, a, b))
         if isinstance(a, IRModule):
-            return isinstance(b, IRModule) and a.keys() == b.keys() and all(self._same(a[k], b[k]) for k in a)
+            return isinstance(b, IRModule) and a.keys() == b.keys() and all(self.same(a[k], b[k]) for k in a)
         if type(a) is not type(b):
             return False
         if isinstance(a, Expr):
@@ -126,7 +121,7 @@ class _Comparison:
             elif f.name == "buffer" and type(a).__name__ == "Allocate":
                 if not self._define(x, y):
                     return False
-            elif f.name not in _LABELS and not self._same(x, y):
+            elif f.name not in _LABELS and not self.same(x, y):
                 return False
         return True
 
@@ -149,8 +144,8 @@ class _Comparison:
         elif a.op in ("cast", "broadcast") or a.value is None:
             alike = True
         else:
-            alike = self._same(a.value, b.value)
-        if alike and all(map(self._same, a.args, b.args)):
+            alike = self.same(a.value, b.value)
+        if alike and all(map(self.same, a.args, b.args)):
             self.equal.add((id(a), id(b)))
             return True
         return False
@@ -174,14 +169,14 @@ class _Comparison:
         self._pair(a, b)
         lays = (a.dtype, a.scope, a.data_alignment, a.offset_factor) == (
             b.dtype, b.scope, b.data_alignment, b.offset_factor)  # fmt: skip
-        return lays and self._same(a.shape, b.shape) and self._same(a.strides, b.strides)
+        return lays and self.same(a.shape, b.shape) and self.same(a.strides, b.strides)
 
     def _functions(self, a: Function, b: Function) -> bool:
         if len(a.params) != len(b.params) or a.outputs != b.outputs or len(a.sizes) != len(b.sizes):
             return False
         for x, y in zip(a.sizes, b.sizes, strict=True):
             self._pair(x, y)
-        return all(map(self._define, a.params, b.params)) and a.attrs == b.attrs and self._same(a.body, b.body)
+        return all(map(self._define, a.params, b.params)) and a.attrs == b.attrs and self.same(a.body, b.body)
 
     def _reductions(self, a: Any, b: Any) -> bool:
         if a.name != b.name or a.value_index != b.value_index or len(a.axes) != len(b.axes):
@@ -189,14 +184,14 @@ class _Comparison:
         if not isinstance(a.combiner, str):
             for x, y in zip((*a.combiner.left, *a.combiner.right), (*b.combiner.left, *b.combiner.right), strict=True):
                 self._pair(x, y)
-            if not self._same(a.combiner.result, b.combiner.result):
+            if not self.same(a.combiner.result, b.combiner.result):
                 return False
         return self._axes(a.axes, b.axes)
 
     def _axes(self, a: Any, b: Any) -> bool:
         for x, y in zip(a, b, strict=True):
             self._pair(x.var, y.var)
-            if not (self._same(x.min, y.min) and self._same(x.extent, y.extent)):
+            if not (self.same(x.min, y.min) and self.same(x.extent, y.extent)):
                 return False
         return True
 
@@ -210,10 +205,84 @@ class _Comparison:
         for x, y in zip(a.shape, b.shape, strict=True):
             if x.op == y.op == "var" and x not in self.partner and y not in self.back:
                 self._pair(x, y)  # sizes are defined by the shapes of tensors
-        if not self._same(a.shape, b.shape) or a.dtype != b.dtype:
+        if not self.same(a.shape, b.shape) or a.dtype != b.dtype:
             return False
         if hasattr(a, "axis") and hasattr(a, "body"):
             if len(a.axis) != len(b.axis) or not self._axes(a.axis, b.axis):
                 return False
-            return self._same(a.body, b.body)
-        return self._same(list(a.input_tensors), list(b.input_tensors))
+            return self.same(a.body, b.body)
+        return self.same(list(a.input_tensors), list(b.input_tensors))
+
+
+# -- JSON ---------------------------------------------------------------------------------------------
+
+_LEGAL = "a Schedule, a PrimFunc or a module of them, a tensor or operation, a list of tensors, an expression"
+
+
+def save_json(node: Any) -> str:
+    """Return the JSON text of a schedule, function, module, tensor, operation or expression.
+
+    Raises UsageError for anything else, such as a lowered function.
+
+    >>> from autosched import create_schedule, te
+    >>> A = te.placeholder((64,), name="A")
+    >>> B = te.compute((64,), lambda i: A[i] + 1, name="B")
+    >>> s = create_schedule(B)
+    >>> _ = s[B].split("i", factor=8)
+    >>> load_json(save_json(s))["B"]
+    Stage(B: i.outer / i.inner)
+    """
+    return json.dumps(_to_data(node))
+
+
+def _to_data(node: Any) -> dict[str, Any]:
+    if isinstance(node, Schedule):
+        return {"schedule": graph_to_json(node.outputs), "trace": node.trace.to_json()}
+    if isinstance(node, PrimFunc):
+        outputs = [node.args.index(t) for t in node.schedule.outputs]
+        graph = graph_to_json(node.args)
+        return {"function": graph, "outputs": outputs, "trace": node.schedule.trace.to_json(), "attrs": node.attrs}
+    if isinstance(node, IRModule):
+        return {"module": {str(name): _to_data(f) for name, f in node.items()}}
+    if isinstance(node, Operation):
+        return {"operation": graph_to_json([node.output_tensor])}
+    if isinstance(node, Tensor):
+        return {"tensor": graph_to_json([node])}
+    if isinstance(node, (list, tuple)) and node and all(isinstance(t, Tensor) for t in node):
+        return {"tensors": graph_to_json(node)}
+    if isinstance(node, Expr):
+        return {"expression": graph_to_json([compute((), lambda: node, name="expression")])}
+    raise UsageError(f"a {type(node).__name__} is not stored", asked="save_json", legal=_LEGAL)
+
+
+def load_json(json_str: str) -> Any:
+    """Return a copy of what `save_json` was given: of a schedule, a new graph on which the trace was replayed.
+
+    Raises RecordError for other text.
+    """
+    try:
+        return _from_data(json.loads(json_str))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(
+            f"it is not what save_json writes ({error})", asked="load_json", legal="the text itself"
+        ) from None
+
+
+def _from_data(data: dict[str, Any]) -> Any:
+    if "schedule" in data:
+        return replay(data["trace"], graph_from_json(data["schedule"]))
+    if "function" in data:
+        args = graph_from_json(data["function"])
+        return PrimFunc(tuple(args), replay(data["trace"], [args[k] for k in data["outputs"]]), dict(data["attrs"]))
+    if "module" in data:
+        return IRModule({name: _from_data(f) for name, f in data["module"].items()})
+    ((kind, graph),) = data.items()
+    tensors = graph_from_json(graph)
+    if kind == "operation":
+        return tensors[0].op
+    if kind == "expression":
+        (body,) = tensors[0].op.body  # type: ignore[attr-defined]
+        return body
+    if kind not in ("tensor", "tensors"):
+        raise ValueError(f"unknown kind {kind!r}")
+    return tensors if kind == "tensors" else tensors[0]
