@@ -418,7 +418,7 @@ class _Emitter:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
         head += ["", _NO_GAPS] if any(isinstance(s, S.For) for s in S.walk(self.function.body)) else []
-        head += ["", _NO_LOOPS] if any(map(_is_widened_load, self._nodes())) else []
+        head += ["", _NO_LOOPS] if any(map(_is_widened_load, self.nodes)) else []
         head += ["", _NO_MASKED_LOADS] if self._is_conditional() or self._has_loops_that_vary() else []
         head += ["", _NO_MASKS] if _has_groups(self.function.body) else []
         externs = self._externs()
