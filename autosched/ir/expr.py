@@ -417,7 +417,7 @@ RESULT_BOOL = frozenset(("isnan", "isinf", "isfinite"))
 def call(op: str, *operands: object) -> Expr:
     """A math intrinsic by name, for example `call("exp", x)`. Integers become floats first, of 64 bits float64."""
     if op == "ldexp":
-        from autosched.ir.bits import ldexp
+        from autosched.ir.bits import ldexp  # it stands on this module
 
         return ldexp(*operands)
     info = OPS[op]

@@ -126,7 +126,7 @@ class Expr(Unique, Operators["Expr"]):
 
     # -- printing and truth -------------------------------------------------------------------
     def __repr__(self) -> str:
-        from autosched.ir.printer import format_expr
+        from autosched.ir.printer import format_expr  # it stands on this module
 
         return format_expr(self)
 

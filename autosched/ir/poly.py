@@ -250,7 +250,7 @@ def _restore_mods(
                 k = -terms[m]
             else:
                 continue
-            from autosched.ir.simplify import to_poly
+            from autosched.ir.simplify import to_poly  # it stands on this module
 
             wanted = to_poly(numerator) * k
             found = all(terms.get(w, 0) == c for w, c in wanted.terms.items() if w)

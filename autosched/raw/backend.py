@@ -133,7 +133,7 @@ class RawBackend:
         return artifact.identity
 
     def load(self, path: Path) -> Kernel:
-        from autosched.runtime import load
+        from autosched.runtime import load  # in workers only: parents load no compiler
 
         artifact = Artifact.load(path)
         try:
@@ -172,8 +172,8 @@ def _opencl(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artif
 
 
 def _shared_library(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artifact:
-    from autosched.runtime import jit as openmp
-    from autosched.runtime.c_compiler import compile_object, link_shared
+    from autosched.runtime import jit as openmp  # in workers only, as in `load`
+    from autosched.runtime.c_compiler import compile_object, link_shared  # as above
 
     source = spec.full_source(knobs)
     parallel = "-fopenmp" in spec.options or re.search(r"^\s*#\s*pragma\s+omp\b", spec.source, re.MULTILINE) is not None
