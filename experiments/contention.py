@@ -54,12 +54,12 @@ BUSY = "while True: pass"
 
 def on_openmp(row: Row, target: Target, sizes: dict[str, int]) -> Module:
     """The same code, loaded so that it runs on an OpenMP team."""
-    usual = cpu._runtime
-    cpu._runtime = lambda is_openmp: usual(True)  # type: ignore[assignment]
+    usual = cpu.runtime_of
+    cpu.runtime_of = lambda is_openmp: usual(True)  # type: ignore[assignment]
     try:
         return build(row.work(), target, sizes=sizes)
     finally:
-        cpu._runtime = usual
+        cpu.runtime_of = usual
 
 
 def compare(row: Row, target: Target) -> dict[str, list[float]]:
