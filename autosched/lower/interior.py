@@ -16,9 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from autosched.ir import expr as E
-from autosched.ir.expr import (
-    Expr,
-)
+from autosched.ir.expr import Expr
 from autosched.ir.node import order
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts

@@ -65,7 +65,7 @@ class Layout:
 
     @staticmethod
     def of(mapping: Callable[..., Any] | Layout, rank: int) -> Layout:
-        """What a function makes of `rank` indices. Raises Illegal if it is no map of so many."""
+        """The map that a function describes. Raises Illegal if it is none of `rank` indices."""
         if isinstance(mapping, Layout):
             return mapping
         legal = f"a function of {rank} indices that returns a list of formulas over them"
@@ -100,7 +100,7 @@ class Layout:
 
 # -- what a file may hold -------------------------------------------------------------------------
 def is_knob_name(name: Any) -> bool:
-    """Whether a name can be the variable of a knob in a schedule printed as Python."""
+    """Return whether a name can be the variable of a knob in a schedule printed as Python."""
     return isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and name not in ("s", "te")
 
 

@@ -69,7 +69,7 @@ def shared_knobs(s: Schedule) -> Iterator[None]:
 
 
 class Schedule:
-    """How to compute some tensors: which loops, in which order, on what hardware.
+    """The way to compute some tensors: which loops, in which order, on what hardware.
 
     >>> from autosched import te
     >>> from autosched.schedule import create_schedule
