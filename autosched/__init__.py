@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from autosched.explaining.simplified import simplify
     from autosched.front import tune, tune_sizes, tune_tasks
     from autosched.kernels import build_kernel, run_kernel, tune_kernel
-    from autosched.lower import lower
+    from autosched.lowering import lower
     from autosched.raw.kernel import raw_kernel
     from autosched.runtime import ndarray as nd
     from autosched.runtime.device import device
@@ -76,6 +76,7 @@ _HOME = {
     "build_kernel": "autosched.kernels",
     "device": "autosched.runtime.device",
     "load_module": "autosched.runtime.export",
+    "lower": "autosched.lowering",
     "create_schedule": "autosched.schedule",
     "explain": "autosched.explaining",
     "plan": "autosched.building",
@@ -98,7 +99,7 @@ def __getattr__(name: str) -> Any:
         import_module("autosched.tir")  # for `lower(..).script()`; and lowering's linter, which `Schedule.check` asks
     if name == "nd":
         return import_module("autosched.runtime.ndarray")
-    if name in ("lower", "records", "te", "tir", "topi", "tvm"):
+    if name in ("records", "te", "tir", "topi", "tvm"):
         return import_module(f"autosched.{name}")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)

@@ -13,7 +13,7 @@ import numpy as np
 
 from autosched.building import Plan, as_workload
 from autosched.errors import UsageError, expect
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.records import Record, RecordLog
 from autosched.records.record import of_records
 from autosched.runtime.device import resolve_target

@@ -19,9 +19,9 @@ from autosched.errors import AutoschedError, UsageError, UsageTypeError, Verific
 from autosched.ir.expr import Expr, const, logical_and, logical_or
 from autosched.ir.printer import checked_name, file_name
 from autosched.ir.stmt import Buffer, Function
-from autosched.lower.checked import NOTHING, with_checks
-from autosched.lower.pipeline import PASSES, Structure, lower_structure
-from autosched.lower.versions import guarded
+from autosched.lowering.checked import NOTHING, with_checks
+from autosched.lowering.pipeline import PASSES, Structure, lower_structure
+from autosched.lowering.versions import guarded
 from autosched.predicting import Foreseen
 from autosched.records import (
     PREDICTED,

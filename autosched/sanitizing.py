@@ -11,7 +11,7 @@ from autosched.codegen import compile_function
 from autosched.codegen.signature import Signature, evaluate_dim
 from autosched.errors import BuildError, expect
 from autosched.ir.stmt import Function
-from autosched.lower import Lowered
+from autosched.lowering import Lowered
 from autosched.runtime.device import resolve_target
 from autosched.runtime.interpreter import sanitize as sanitize_function
 from autosched.runtime.shadow import Finding

@@ -33,7 +33,7 @@ from autosched.building import plan
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.llvm import compile_llvm, cpu_of, optimised, source_of, target_machine
 from autosched.errors import AutoschedError
-from autosched.lower.pipeline import CONCRETE, Program, lower_structure
+from autosched.lowering.pipeline import CONCRETE, Program, lower_structure
 from autosched.report.text import table
 from autosched.runtime.cpu import CpuKernel
 from autosched.schedule.schedule import Schedule, replay

@@ -34,7 +34,7 @@ import numpy as np
 
 from autosched.codegen import compile_function
 from autosched.ir.stmt import Function
-from autosched.lower.pipeline import Structure, lower_structure
+from autosched.lowering.pipeline import Structure, lower_structure
 from autosched.places import cache_folder, write_whole
 from autosched.schedule.schedule import replay
 from autosched.space import features

@@ -26,7 +26,7 @@ from common import RESULTS, machine, save
 
 from autosched import build, te, tune_sizes, workload
 from autosched.codegen import compile_function
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.runtime.module import Module
 from autosched.space.default import default_schedule
 from autosched.space.loading import find_workload

@@ -8,7 +8,7 @@ from typing import Any
 
 from autosched.cli import options
 from autosched.errors import AutoschedError
-from autosched.lower.pipeline import CONCRETE, PASSES
+from autosched.lowering.pipeline import CONCRETE, PASSES
 from autosched.model import model_names
 from autosched.raw.kernel import RawKernelFunction
 from autosched.report.text import plural, valid_of

@@ -15,7 +15,7 @@ from autosched.cli.workloads import choose_workload, sizes_of
 from autosched.codegen.asm import marked
 from autosched.errors import UsageError
 from autosched.ir.printer import format_function
-from autosched.lower.pipeline import PASS_RUNNER, Pass, Program
+from autosched.lowering.pipeline import PASS_RUNNER, Pass, Program
 from autosched.records import read_workload
 from autosched.report.summary import Standing, standing
 from autosched.report.text import knobs, seconds, valid_of

@@ -15,7 +15,7 @@ import numpy as np
 
 from autosched.errors import MeasureError
 from autosched.explaining.subject import Explainable, Subject, subject_of
-from autosched.lower.bounds import inferred_ranges
+from autosched.lowering.bounds import inferred_ranges
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, MeasureOptions
 from autosched.measure.stats import ratio_interval

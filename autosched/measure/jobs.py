@@ -80,7 +80,7 @@ class CompilerBackend:
         name = job.sketch
         if name not in self._structures:
             # A runner never lowers: without these it starts in four fifths of the time.
-            from autosched.lower.pipeline import lower_structure
+            from autosched.lowering.pipeline import lower_structure
             from autosched.schedule.schedule import replay
 
             trace = self._sketches.get(name) if job.trace is None else job.trace

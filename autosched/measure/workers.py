@@ -148,7 +148,7 @@ def worker_modules(target: Target, role: str) -> list[str]:
     is_llvm = target.kind == "llvm"
     if role == "builder":
         code = ["autosched.codegen.llvm"] if is_llvm else ["autosched.codegen"]
-        return ["autosched.lower", *code]
+        return ["autosched.lowering", *code]
     return ["autosched.runtime.cpu"] if is_llvm else []
 
 

@@ -14,7 +14,7 @@ from typing import TypeGuard
 from autosched.ir.expr import Expr, compare, const, is_const, maximum, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import VTHREAD, Allocate, For, Seq, Stmt, Store, children, walk
-from autosched.lower.pipeline import Structure
+from autosched.lowering.pipeline import Structure
 from autosched.space.points import Knobs, valid_points
 
 #: Statements an innermost body may be unrolled to. Lowering allows more; a search need not try what

@@ -18,7 +18,7 @@ import numpy as np
 from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
-from autosched.lower.pipeline import Structure, lower_structure
+from autosched.lowering.pipeline import Structure, lower_structure
 from autosched.schedule.schedule import Constraint, Knob, Schedule
 from autosched.space.constraints import explain, implied_constraints
 from autosched.space.default import default_schedule

@@ -24,7 +24,7 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, variables
 from autosched.ir.stmt import For, If, Stmt, Store, children
 from autosched.ir.visit import post_order
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.schedule.schedule import Schedule, create_schedule, replay
 from autosched.space.workload import Workload
 from autosched.target import Target
@@ -66,7 +66,7 @@ def operations(s: Stmt, sizes: dict[str, int]) -> int:
     """Estimate how many operations run, with the longer branch of each choice; `sizes` are those and knobs, by name.
 
     >>> from autosched import te
-    >>> from autosched.lower import lower_structure
+    >>> from autosched.lowering import lower_structure
     >>> from autosched.schedule import create_schedule
     >>> n = te.var("n")
     >>> a = te.placeholder((n,), name="A")

@@ -17,7 +17,7 @@ from autosched.errors import LowerError, ScheduleError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import variables
 from autosched.ir.stmt import Buffer
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Split
 from autosched.target import Target

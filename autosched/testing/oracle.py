@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from autosched.codegen import compile_function
 from autosched.codegen.storage import ALIGNMENT
 from autosched.ir.stmt import For, Function, Stmt, map_stmt, substitute_stmt
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.measure.verify import allowed_error, compare, protect
 from autosched.runtime import load
 from autosched.runtime.interpreter import interpret

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autosched.errors import LowerError, ScheduleError
-from autosched.lower.nest import threads_around
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.nest import threads_around
+from autosched.lowering.pipeline import lower_structure
 from autosched.schedule.primitives.loops import GUARDED
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Split, Stage

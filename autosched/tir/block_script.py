@@ -20,9 +20,9 @@ from autosched.ir.expr import Expr, is_const, logical_and, make, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer
 from autosched.ir.visit import post_order, rewrite, substitute
-from autosched.lower.bounds import Realization, infer_bounds
-from autosched.lower.extern import opaque_nest
-from autosched.lower.inline import inline_stages
+from autosched.lowering.bounds import Realization, infer_bounds
+from autosched.lowering.extern import opaque_nest
+from autosched.lowering.inline import inline_stages
 from autosched.schedule.loop import values_of_leaves
 from autosched.schedule.stage import Loop, Stage
 from autosched.te.extern import ExternOp

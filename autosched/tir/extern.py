@@ -11,9 +11,9 @@ from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import Allocate, Buffer, Function, walk
 from autosched.ir.visit import substitute
-from autosched.lower.pipeline import Lowered, lower_structure
-from autosched.lower.simplify_stmt import replace_exprs
-from autosched.lower.storage import retarget
+from autosched.lowering.pipeline import Lowered, lower_structure
+from autosched.lowering.simplify_stmt import replace_exprs
+from autosched.lowering.storage import retarget
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.reference import reference

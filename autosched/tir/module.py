@@ -20,7 +20,7 @@ from typing import Any, Self
 from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.attached import attach
 from autosched.ir.stmt import Function
-from autosched.lower.pipeline import Lowered
+from autosched.lowering.pipeline import Lowered
 from autosched.schedule.schedule import Schedule, create_schedule, replay
 from autosched.schedule.stage import Stage
 from autosched.te.tensor import Graph, PlaceholderOp, Tensor

@@ -13,7 +13,7 @@ from typing import Any
 from autosched.building import build as build_schedule
 from autosched.errors import UsageError
 from autosched.ir.stmt import THREAD_TAGS, Buffer, For, Function, walk
-from autosched.lower.pipeline import Lowered, Structure, lower_structure
+from autosched.lowering.pipeline import Lowered, Structure, lower_structure
 from autosched.runtime.device import resolve_target
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import Schedule

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, overload
 
 from autosched.errors import UsageError, did_you_mean
 from autosched.ir.stmt import For, Function, Stmt, Store, children, map_stmt
-from autosched.lower.pipeline import PASS_RUNNER, PASSES, Program
+from autosched.lowering.pipeline import PASS_RUNNER, PASSES, Program
 from autosched.tir.module import IRModule
 from autosched.tvm._missing import missing
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from autosched import te
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule, replay
 from autosched.target import Target
 from autosched.te import Tensor

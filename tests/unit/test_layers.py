@@ -18,7 +18,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "autosched"
 
-_BELOW_SPACE = ("errors", "target", "ir", "te", "schedule", "lower")
+_BELOW_SPACE = ("errors", "target", "ir", "te", "schedule", "lowering")
 _PARTS = (
     *_BELOW_SPACE,
     "noise",
@@ -47,7 +47,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "ir": ("errors", "target"),
     "te": ("errors", "target", "ir"),
     "schedule": ("errors", "target", "ir", "te"),
-    "lower": ("errors", "target", "ir", "te", "schedule"),
+    "lowering": ("errors", "target", "ir", "te", "schedule"),
     "space": (*_BELOW_SPACE, "plugins"),
     "tir": _BELOW_SPACE,
     "topi": (*_BELOW_SPACE, "space"),
@@ -55,7 +55,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "runtime": ("errors", "target", "ir", "codegen"),
     "model": ("errors", "plugins", "target"),
     "search": ("errors", "plugins", "target", "model"),
-    "measure": ("errors", "noise", "options", "places", "target", "te", "schedule", "lower", "codegen", "runtime"),
+    "measure": ("errors", "noise", "options", "places", "target", "te", "schedule", "lowering", "codegen", "runtime"),
     "records": ("errors", "noise", "places", "target", "schedule.trace"),
     "raw": ("errors", "target", "ir", "te.rounding", "schedule", "space", "codegen", "runtime", "measure"),
     "testing": _PARTS,
@@ -98,7 +98,7 @@ STRICTER: dict[str, tuple[str, ...]] = {
 }
 
 #: the compiler itself: it knows of no other spelling of programs than its own
-CORE = ("ir", "te", "schedule", "lower", "codegen", "runtime")
+CORE = ("ir", "te", "schedule", "lowering", "codegen", "runtime")
 FOREIGN_WORDS = re.compile("tvm|ansor", re.IGNORECASE)
 #: module of the core -> the text in which such a word has to stay
 FOREIGN_WORDS_KEPT = {
@@ -235,7 +235,7 @@ def test_no_layer_of_the_core_may_import_another_spelling() -> None:
     ("module", "source", "found"),
     [
         ("ir.expr", 'x = 1\n"""As AutoTVM has it."""', ['ir.expr:2 """As AutoTVM has it."""']),
-        ("lower.reads", "# Ansor's rule", ["lower.reads:1 # Ansor's rule"]),
+        ("lowering.reads", "# Ansor's rule", ["lowering.reads:1 # Ansor's rule"]),
         ("te.extern", 'ACTION = "tvm.default_trace_action"', []),
         ("te.extern", "# TVM's", ["te.extern:1 # TVM's"]),
     ],
@@ -253,7 +253,7 @@ def test_nothing_runs_data_as_code() -> None:
     [
         ("ir.expr", "from autosched.te.tensor import Tensor", ["ir.expr:1 imports te.tensor"]),
         ("ir.expr", "import autosched.schedule", ["ir.expr:1 imports schedule"]),
-        ("te.tensor", "def f():\n    from autosched import lower", ["te.tensor:2 imports lower"]),
+        ("te.tensor", "def f():\n    from autosched import lowering", ["te.tensor:2 imports lowering"]),
         (
             "search.guided",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from autosched.space.space import Sketch",
@@ -262,8 +262,8 @@ def test_nothing_runs_data_as_code() -> None:
         ("model.trees", "from ..te import tensor", ["model.trees:1 imports te.tensor"]),
         (
             "codegen.llvm",
-            'import importlib\nx = importlib.import_module("autosched.lower")',
-            ["codegen.llvm:2 imports lower"],
+            'import importlib\nx = importlib.import_module("autosched.lowering")',
+            ["codegen.llvm:2 imports lowering"],
         ),
         ("records.log", "from autosched.schedule.stage import Stage", ["records.log:1 imports schedule.stage"]),
         ("records.log", "from autosched.schedule.trace import Trace", []),

@@ -22,8 +22,8 @@ import numpy as np
 from autosched.ir.evaluate import Plan
 from autosched.ir.expr import Expr, as_expr, const
 from autosched.ir.simplify import Analyzer
-from autosched.lower.pipeline import Structure
-from autosched.lower.simplify_stmt import enter_loop
+from autosched.lowering.pipeline import Structure
+from autosched.lowering.simplify_stmt import enter_loop
 from autosched.space.features.memory import Footprints, Machine, memory_features
 from autosched.space.features.names import FEATURE_NAMES, FEATURE_VERSION, FEATURES, PLAIN
 from autosched.space.features.sites import nests_of

@@ -12,7 +12,7 @@ from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
 from autosched.ir.visit import substitute
-from autosched.lower.bounds import interval
+from autosched.lowering.bounds import interval
 from autosched.space.features.sites import Access, Nest, Site, of_the_last, ratio, total
 from autosched.target import Target
 

@@ -8,7 +8,7 @@ from typing import Any
 from autosched.ir.expr import Expr, const
 from autosched.ir.stmt import Buffer as Buffer
 from autosched.ir.stmt import Stmt
-from autosched.lower.bounds import inferred_ranges
+from autosched.lowering.bounds import inferred_ranges
 from autosched.schedule.auto_inline import auto_inline_broadcast, auto_inline_elem_wise, auto_inline_injective
 from autosched.schedule.schedule import Schedule as Schedule
 from autosched.schedule.schedule import create_schedule as create_schedule

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autosched.ir.stmt import Function
-from autosched.lower.pipeline import CONCRETE, Program
+from autosched.lowering.pipeline import CONCRETE, Program
 from autosched.target import Target
 from autosched.tvm._missing import missing
 from autosched.tvm.transform import Pass, PassContext, function_pass, run_as_pass

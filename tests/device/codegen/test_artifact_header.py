@@ -15,7 +15,7 @@ from autosched import build, create_schedule, te
 from autosched.codegen import compile_function
 from autosched.codegen.artifact import Artifact, checksum_of, dump_header
 from autosched.errors import AutoschedError, BuildError
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.runtime.module import Module
 
 VALUES: list[Any] = [

@@ -27,7 +27,7 @@ from autosched.ir.calls import call_pure_extern
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import OPS, const, select, var
 from autosched.ir.stmt import Allocate, Buffer, For, Function, Launch, Let, Store, expressions, load, seq, walk
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.runtime import c_compiler
 from autosched.runtime import load as load_kernel
 from autosched.schedule import create_schedule

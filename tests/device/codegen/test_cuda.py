@@ -19,7 +19,7 @@ from autosched.codegen.c_text import Names
 from autosched.codegen.dialects import CUDA
 from autosched.codegen.nvrtc import compile_cuda_source, find_nvrtc
 from autosched.errors import BuildError, DeviceError
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.runtime.cuda import CudaKernel
 from autosched.schedule import Schedule, create_schedule
 from autosched.space.default import default_schedule

@@ -32,7 +32,7 @@ from autosched import te
 from autosched.codegen.nvrtc import compile_cuda_source, find_nvrtc
 from autosched.ir.dtype import SCALAR_DTYPES, dtype
 from autosched.ir.expr import Expr, compare, make
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.runtime import cuda
 from autosched.schedule.schedule import create_schedule
 from autosched.target import Target

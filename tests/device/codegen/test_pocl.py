@@ -10,7 +10,7 @@ import pytest
 from autosched import te
 from autosched.codegen.c_family import emit_program
 from autosched.codegen.dialects import OPENCL
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te.tensor import PlaceholderOp, Tensor
 from autosched.testing.oracle import check_against_reference

@@ -28,7 +28,7 @@ from autosched.ir.calls import (
 from autosched.ir.expr import Expr, const
 from autosched.ir.functions import get_global_func, load_library, register_func, register_numpy, register_symbol
 from autosched.ir.stmt import Buffer, Evaluate, Function, Store, While, load, seq
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.runtime.interpreter import interpret
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key

@@ -11,7 +11,7 @@ import autosched
 from autosched import te
 from autosched.errors import BuildError, LowerError, UsageError
 from autosched.ir.functions import register_func
-from autosched.lower import lower
+from autosched.lowering import lower
 from autosched.runtime.function import BenchmarkResult, TimeEvaluator
 from autosched.runtime.module import Module
 from autosched.space.default import default_schedule

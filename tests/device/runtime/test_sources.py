@@ -11,7 +11,7 @@ from autosched import te
 from autosched.building import build
 from autosched.errors import BuildError
 from autosched.ir.calls import call_extern, call_pure_extern
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.runtime.c_compiler import find_compiler
 from autosched.runtime.interpreter import interpret
 from autosched.runtime.registry import import_c, import_llvm

@@ -15,7 +15,7 @@ from autosched import te
 from autosched.errors import ScheduleError
 from autosched.ir.printer import format_function
 from autosched.ir.stmt import Barrier, For, walk
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference

@@ -11,7 +11,7 @@ from scan_programs import behind_the_best, lstm, of_two_shapes, running_sum, sta
 
 import autosched
 from autosched import te
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.space.default import default_schedule
 from autosched.target import Target

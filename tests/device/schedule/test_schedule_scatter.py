@@ -9,7 +9,7 @@ import pytest
 from roundtrip import assert_roundtrip
 
 from autosched import te
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.space.default import default_schedule
 from autosched.target import Target

@@ -14,7 +14,7 @@ from autosched import build, te
 from autosched.errors import BuildError, LowerError, ScheduleError
 from autosched.ir.printer import format_function
 from autosched.ir.stmt import Allocate, For, If, walk
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.runtime.module import Module
 from autosched.schedule import TAILS, create_schedule
 from autosched.schedule.stage import Stage

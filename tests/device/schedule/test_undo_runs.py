@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autosched.errors import BuildError, LowerError, ScheduleError
-from autosched.lower.bounds import inferred_ranges
+from autosched.lowering.bounds import inferred_ranges
 from autosched.schedule import Schedule, Trace
 from autosched.schedule.schedule import replay
 from autosched.schedule.undo import undoable, ways_to_undo

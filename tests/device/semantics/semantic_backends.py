@@ -14,7 +14,7 @@ import numpy as np
 
 import autosched
 from autosched import te
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.runtime.interpreter import interpret
 from autosched.schedule import create_schedule
 from autosched.space.default import default_schedule

@@ -8,7 +8,7 @@ import pytest
 from autosched import te
 from autosched.errors import ArgumentError, LowerError, ScheduleError
 from autosched.ir.builder import create
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.space.workload import Workload
 from autosched.target import Target
@@ -208,7 +208,7 @@ def test_pieces_of_nested_loops_have_room_in_all(monkeypatch: pytest.MonkeyPatch
         s[b].unroll(loop)
     lengths = []
     for room in (0, 60, 3000):
-        monkeypatch.setattr("autosched.lower.partition.MAX_STATEMENTS", room)
+        monkeypatch.setattr("autosched.lowering.partition.MAX_STATEMENTS", room)
         lengths.append(len(str(lower_structure(s, [a, b], Target("llvm"), "f").bind({}).body)))
         check(s, [a, b], n=7)
     assert lengths[0] < lengths[2] < 2 * lengths[0]

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from autosched import te
 from autosched.errors import AutoschedError, UsageError
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import create_schedule
 from autosched.target import Target
 from autosched.te.graph_json import graph_to_json

@@ -14,7 +14,7 @@ import pytest
 from roundtrip import assert_roundtrip
 
 from autosched import te
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.schedule.primitive import PRIMITIVES
 from autosched.testing.case import Case

@@ -9,7 +9,7 @@ import pytest
 
 from autosched import te
 from autosched.codegen import compile_function
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.runtime.module import Module
 from autosched.schedule import Schedule, create_schedule
 from autosched.target import Target

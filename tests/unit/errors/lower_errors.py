@@ -13,8 +13,8 @@ from autosched.ir.builder import create as ir_builder
 from autosched.ir.calls import call_intrin, register_intrin_lowering
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer, Function, Stmt
-from autosched.lower import lower, lower_structure
-from autosched.lower.versions import guarded
+from autosched.lowering import lower, lower_structure
+from autosched.lowering.versions import guarded
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 

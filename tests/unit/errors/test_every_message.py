@@ -22,8 +22,8 @@ RAISED = ("Illegal", "ScheduleError", "LowerError")
 #: a stored trace (`tests/unit/schedule/test_meaning.py`).
 DEFENCES = {
     "schedule/primitive.py": "a stored schedule may not use it",
-    "lower/nest.py": "has no reduce loop",
-    "lower/verify.py": "a defect of lowering",
+    "lowering/nest.py": "has no reduce loop",
+    "lowering/verify.py": "a defect of lowering",
     "schedule/scans.py": "it depends on the state of",
 }
 
@@ -33,7 +33,7 @@ Place = tuple[Path, int, int]
 def sites() -> dict[Place, str]:
     """Where such an error is raised: file, first and last line, and its source."""
     found = {}
-    for folder in ("schedule", "lower"):
+    for folder in ("schedule", "lowering"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             text = path.read_text()
             for node in ast.walk(ast.parse(text)):

@@ -9,7 +9,7 @@ from error_cases import Cases
 from schedule_errors import scanned
 
 from autosched import te
-from autosched.lower import lower
+from autosched.lowering import lower
 from autosched.schedule import Schedule, create_schedule
 
 

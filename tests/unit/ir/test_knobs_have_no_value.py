@@ -44,7 +44,7 @@ def test_the_same_formula_is_the_same() -> None:
 
 def test_it_does_not_matter_who_asks() -> None:
     """The rule holds for code of the package too: there is one for everybody."""
-    asked = eval("lambda a, b: a == b or 1", {"__name__": "autosched.lower.nest"})
+    asked = eval("lambda a, b: a == b or 1", {"__name__": "autosched.lowering.nest"})
     with pytest.raises(NoValueYet, match="tile is a knob"):
         asked(tile, 2)
 

@@ -31,7 +31,7 @@ from autosched.ir.stmt import (
     seq,
     walk,
 )
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.runtime.interpreter import interpret, sanitize
 from autosched.runtime.shadow import Finding
 from autosched.sanitizing import index_bits

@@ -12,7 +12,7 @@ from roundtrip import assert_roundtrip
 import autosched.tir  # noqa: F401 - what is lowered has a script
 from autosched import te
 from autosched.errors import LowerError, ScheduleError
-from autosched.lower import lower, lower_structure
+from autosched.lowering import lower, lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference

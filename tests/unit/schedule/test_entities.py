@@ -14,7 +14,7 @@ from autosched import te
 from autosched.codegen import compile_function
 from autosched.errors import LowerError, ScheduleError
 from autosched.ir.evaluate import evaluate
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.runtime.module import Module
 from autosched.schedule import Schedule, create_schedule, replay
 from autosched.space.space import Sketch, template_space

@@ -11,7 +11,7 @@ from roundtrip import assert_roundtrip
 from autosched import te
 from autosched.errors import ScheduleError
 from autosched.ir.stmt import Allocate, walk
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import create_schedule
 from autosched.schedule.auto_inline import auto_inline_broadcast, auto_inline_elem_wise, auto_inline_injective
 from autosched.te import Tensor

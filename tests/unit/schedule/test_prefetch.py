@@ -12,7 +12,7 @@ from roundtrip import assert_roundtrip
 from autosched import build, te
 from autosched.errors import ScheduleError
 from autosched.ir.stmt import Prefetch, Stmt, walk
-from autosched.lower.pipeline import lower_structure
+from autosched.lowering.pipeline import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference

@@ -11,7 +11,7 @@ from autosched import te
 from autosched.errors import ScheduleError
 from autosched.ir.expr import combine_lanes
 from autosched.ir.stmt import Buffer, Stmt
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.schedule.primitive import PRIMITIVES
 from autosched.te import Tensor

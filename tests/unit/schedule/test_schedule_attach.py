@@ -10,7 +10,7 @@ from roundtrip import assert_roundtrip
 
 from autosched import te
 from autosched.errors import ScheduleError
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 

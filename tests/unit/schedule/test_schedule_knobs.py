@@ -7,7 +7,7 @@ from roundtrip import assert_roundtrip
 
 from autosched import te
 from autosched.errors import LowerError, ScheduleError, UsageError
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 
 

@@ -11,7 +11,7 @@ from roundtrip import assert_roundtrip
 from autosched import te
 from autosched.errors import LowerError
 from autosched.ir.stmt import If, walk
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference

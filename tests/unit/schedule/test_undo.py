@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autosched import te
-from autosched.lower.bounds import inferred_ranges
+from autosched.lowering.bounds import inferred_ranges
 from autosched.schedule import Schedule, create_schedule
 from autosched.schedule.undo import Undone, knobs_of, undo_knob, undoable, ways_to_undo
 from autosched.te.tensor import Tensor

@@ -10,7 +10,7 @@ import pytest
 
 from autosched import te
 from autosched.errors import AutoschedError, WorkloadError
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import create_schedule
 from autosched.space.forks import forks, traced
 from autosched.space.rules import generated

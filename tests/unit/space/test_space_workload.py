@@ -8,7 +8,7 @@ import pytest
 import autosched
 from autosched import te, template, workload
 from autosched.errors import ScheduleError, UsageError, WorkloadError
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import Schedule
 from autosched.search.points import Points
 from autosched.space import space as space_module

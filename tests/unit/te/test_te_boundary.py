@@ -12,7 +12,7 @@ from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.stmt import If, expressions, walk
 from autosched.ir.visit import post_order
-from autosched.lower import lower_structure
+from autosched.lowering import lower_structure
 from autosched.schedule import create_schedule
 from autosched.testing.oracle import check_against_reference
 

@@ -16,7 +16,7 @@ from autosched.errors import BuildError, LowerError, RecordError, ScheduleError,
 from autosched.ir.builder import create
 from autosched.ir.calls import call_extern, call_packed
 from autosched.ir.functions import register_func
-from autosched.lower.pipeline import lower, lower_structure
+from autosched.lowering.pipeline import lower, lower_structure
 from autosched.runtime.interpreter import interpret
 from autosched.schedule.schedule import Schedule, create_schedule
 

@@ -14,7 +14,7 @@ from autosched.errors import UsageError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, const, likely, logical_not, logical_or, make, ramp, select, truncmod, var
 from autosched.ir.stmt import Barrier, Buffer, Function, If, Let, Seq, Store, load
-from autosched.lower import PASSES, lower, lower_structure
+from autosched.lowering import PASSES, lower, lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 from autosched.testing.programs import random_program

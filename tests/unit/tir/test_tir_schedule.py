@@ -12,7 +12,7 @@ import autosched
 from autosched import te, tir
 from autosched.errors import ScheduleError, UsageError
 from autosched.ir.builder import create
-from autosched.lower import lower, lower_structure
+from autosched.lowering import lower, lower_structure
 from autosched.schedule import Schedule, create_schedule, replay
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference

@@ -9,7 +9,7 @@ import autosched
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.stmt import Allocate, For, Function, Store, walk
-from autosched.lower.pipeline import PASSES, lower_structure
+from autosched.lowering.pipeline import PASSES, lower_structure
 from autosched.tir.module import IRModule
 from autosched.tvm.instrument import PassTimingInstrument, PrintAfterAll, PrintBeforeAll, pass_instrument
 from autosched.tvm.tir.stmt_functor import ir_transform

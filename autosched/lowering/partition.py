@@ -1,0 +1,304 @@
+"""Loop partitioning: a loop whose body asks "am I near the border?" becomes border and interior.
+
+    for x in W: out[x] = in[max(x - 1, 0)]     ->     for x in [0, 1):  out[x] = in[max(x - 1, 0)]
+                                                      for x in [1, W):  out[x] = in[x - 1]
+
+`interior` says where the questions are settled; here is what becomes of the loop.
+
+A serial loop is cut in three. An iteration of a parallel loop, or a work-group, chooses between the
+two bodies instead, so that the pieces still run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from autosched.ir.expr import Expr, const, is_const, likely, logical_and, variables
+from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.stmt import For, If, Let, Produce, Stmt, children, expressions, map_stmt, seq, walk, with_children
+from autosched.ir.visit import post_order
+from autosched.lowering.interior import Span, interior_of, is_inside, is_relaxed, limits, solve
+from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
+from autosched.lowering.unroll import hint
+
+#: Statements that cutting may add to a program in all. Loops that lie in one another multiply their pieces.
+MAX_STATEMENTS = 3000
+
+
+@dataclass(slots=True)
+class _Room:
+    """The budget of all cuts together: statements that may still be added."""
+
+    statements: int
+
+    def take(self, copied: Stmt, times: int) -> bool:
+        """Reserve `times` copies of a statement; return whether they fit."""
+        wanted = times * sum(1 for _ in walk(copied))
+        if wanted > self.statements:
+            return False
+        self.statements -= wanted
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Deferred:
+    """The questions of a loop that an inner loop asks: its interior, and the condition that it holds."""
+
+    span: Span
+    holds: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The surroundings of a statement: loops over work-items, and the budget that is left.
+
+    No loop is cut where work-items differ: a group runs in step, so each item would pass through all pieces.
+    """
+
+    items: frozenset[Expr]
+    room: _Room
+    deferred: tuple[_Deferred, ...] = ()  #: what loops outside leave to the next loop that is cut
+
+
+def partition_loops(s: Stmt, an: Analyzer) -> Stmt:
+    """Borders are cut off loops, so that interiors ask no questions, as far as there is room for the pieces."""
+    return _partition(s, an, _Around(frozenset(), _Room(MAX_STATEMENTS)))
+
+
+def _partition(s: Stmt, an: Analyzer, around: _Around) -> Stmt:
+    match s:
+        case For():
+            return _partition_for(s, an, around)
+        case If():
+            with an.assuming(s.condition):
+                then = _partition(s.then, an, around)
+            return If(s.condition, then, None if s.otherwise is None else _partition(s.otherwise, an, around))
+        case _:
+            return with_children(s, lambda c: _partition(c, an, around))
+
+
+def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
+    if loop.thread.startswith("threadIdx"):
+        around = replace(around, items=around.items | {loop.var})
+    if loop.kind in ("serial", "parallel"):
+        loop = tighten(loop, an, around.items)
+    with an.tightened({}):
+        enter_loop(loop, an)
+        span = None
+        is_cut = not loop.ragged and hint(loop, "loop_partition_hint") != 0
+        if is_cut and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx")):
+            span = _interior(loop, an, around)
+        if span is None:
+            return _uncut(loop, an, around)
+        site = _site(loop.body, span)
+        if _works_elsewhere(loop.body, site):
+            return replace(loop, body=_partition(_chosen_at(loop, site, span, an), an, around))
+        if _is_better_asked_inside(loop, span, an, around):
+            asked = _Deferred(span, an.simplify(logical_and(*span.provided, *span.asked, *span.solved)))
+            return replace(loop, body=_partition(loop.body, an, replace(around, deferred=(*around.deferred, asked))))
+    if loop.kind != "serial" or span.asked:
+        return _choose(loop, span, an, around)
+    # limits may be simplified only by what holds where they are computed: if knowing that the loop
+    # runs makes them simpler, it has to be asked
+    runs = an.simplify(loop.extent >= 1)
+    without_asking = limits(loop, span, an)
+    with an.assuming(runs):
+        low, high = limits(loop, span, an)
+    if low is without_asking[0] and high is without_asking[1]:
+        runs = const(True)
+    with an.assuming(runs):
+        pieces = _cut(loop, span, low, high, an, around)
+    return pieces if is_const(runs, True) else If(runs, pieces)
+
+
+def _interior(loop: For, an: Analyzer, around: _Around) -> Span | None:
+    """The interior, where there is one and room to cut it out."""
+    span = interior_of(loop, an, around.items)
+    if span is None:
+        return None
+    pieces = 2 if loop.kind == "serial" and not span.asked else 1
+    return span if around.room.take(loop.body, pieces) else None
+
+
+def _uncut(loop: For, an: Analyzer, around: _Around) -> Stmt:
+    """A loop that is not cut itself. Deferred questions are settled here if no loop inside is cut."""
+    if not around.deferred or _leads_to_a_cut(loop.body, an, around):
+        return replace(loop, body=_partition(loop.body, an, around))
+    return _interiors(loop.body, Span(), an, around, lambda body: replace(loop, body=body))
+
+
+def _interiors(body: Stmt, span: Span, an: Analyzer, around: _Around, loop_of: Callable[[Stmt], Stmt]) -> Stmt:
+    """The loop over the interior of `span`, or a choice of two where loops around it have deferred questions."""
+    within = replace(around, deferred=())
+    answers, holds, border = dict(span.answers), const(True), body
+    for outer in around.deferred:
+        answers.update(outer.span.answers)
+        holds = logical_and(holds, outer.holds)
+        border = _scalar_border(border, outer.span)
+    with an.assuming(holds):
+        clean = simplify_stmt(replace_exprs(body, answers), an)
+        inside = loop_of(_partition(simplify_stmt(clean, an), an, within))
+    if is_const(holds, True):
+        return inside
+    clean = simplify_stmt(replace_exprs(border, span.answers), an)
+    return If(holds, inside, loop_of(_partition(clean, an, within)))
+
+
+def tighten(loop: For, an: Analyzer, items: frozenset[Expr]) -> For:
+    """A guard around the whole body that the loop variable alone decides becomes the loop's bound:
+
+    for y in [0, 8): if y < n: f   ->   for y in [0, min(8, n)): f
+
+    `items` are the loops of work-items, which have no bounds of their own.
+    """
+    body = loop.body
+    if not isinstance(body, If) or body.condition.op != "likely" or body.otherwise is not None:
+        return loop
+    kept: list[Expr] = []
+    span = Span()
+    with an.tightened({}):
+        enter_loop(loop, an)
+        for c in conjuncts(body.condition):
+            trial = Span()
+            holds = None if variables(c) & items else an.inequalities(c)
+            if holds and all(solve(p, loop.var, frozenset(), an, trial, 4, exact=True) for p in holds):
+                span.low += trial.low
+                span.high += trial.high
+            else:
+                kept.append(c)
+    if not span.low and not span.high:
+        return loop
+    low, high = limits(loop, span, an)
+    inner = If(likely(logical_and(*kept)), body.then) if kept else body.then
+    return replace(loop, start=low, extent=an.simplify(high - low), body=inner)
+
+
+def _cut(loop: For, span: Span, low: Expr, high: Expr, an: Analyzer, around: _Around) -> Stmt:
+    with an.tightened({}):
+        enter_loop(loop, an)
+        an.bind(loop.var, low, an.poly(high) - 1)
+        whole = replace(loop, start=low, extent=high - low)
+        inside = _interiors(loop.body, span, an, around, lambda body: replace(whole, body=body))
+    border = _border(loop.body, span, around)
+    within = replace(around, deferred=())
+    left, right = (
+        replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0)
+        for start, stop in ((loop.start, low), (high, loop.start + loop.extent))
+    )
+    before, after = (_partition(simplify_stmt(piece, an), an, within) for piece in (left, right))
+    return seq(*(simplify_stmt(p, an) for p in (before, inside, after)))
+
+
+def _border(body: Stmt, span: Span, around: _Around) -> Stmt:
+    """`body` for the border of `span`, where deferred conditions may or may not hold."""
+    for outer in around.deferred:
+        body = _scalar_border(body, outer.span)
+    return _scalar_border(body, span)
+
+
+def _scalar_border(body: Stmt, span: Span) -> Stmt:
+    """`body` for the border, which runs rarely and should be short: unrolled loops, and vector loops that the
+    questions mention, become serial loops, to be cut in turn. Masked vectors stay."""
+    asked = frozenset(v for node in span.answers for v in variables(node))
+
+    def scalar(s: Stmt) -> Stmt:
+        if isinstance(s, For) and s.kind == "unroll" and _asks(s, span):
+            return replace(s, kind="serial", ragged=True)
+        if isinstance(s, For) and s.kind == "vectorize" and s.var in asked and not s.masked:
+            # lanes for what is left: the largest power of two up to half of them
+            half = int(s.extent.value) // 2 if s.extent.op == "const" else 0
+            return replace(s, kind="serial", lanes=1 << (half.bit_length() - 1) if half >= 4 else 0)
+        return s
+
+    return map_stmt(body, on_stmt=scalar)
+
+
+def _choose(loop: For, span: Span, an: Analyzer, around: _Around) -> Stmt:
+    with an.tightened({}):
+        enter_loop(loop, an)
+        condition = an.simplify(is_inside(loop, span))
+        with an.assuming(condition):
+            body = _interiors(loop.body, span, an, around, lambda body: body)
+        if not is_const(condition, True):
+            border = simplify_stmt(_border(loop.body, span, around), an)
+            body = If(condition, body, _partition(border, an, replace(around, deferred=())))
+    return replace(loop, body=body)
+
+
+# -- questions of a loop asked inside another one -------------------------------------------------
+
+
+def _is_better_asked_inside(loop: For, span: Span, an: Analyzer, around: _Around) -> bool:
+    """Return whether a loop inside is cut too, and only guards are asked here. Its borders are short and can go on
+    asking them; cutting here would repeat those borders in each piece.
+
+        for y: for x: f(x, y)   ->   for y: {for x in border: f(x, y)
+                                             if <y in interior>: for x in interior: ... else: ...}
+    """
+    only_guards = all(is_const(answer, True) for answer in span.answers.values())
+    return only_guards and not loop.thread and not around.items and _leads_to_a_cut(loop.body, an, around)
+
+
+def _leads_to_a_cut(s: Stmt, an: Analyzer, around: _Around) -> bool:
+    """Return whether `s` is a serial loop that will be cut, or little more than one."""
+    match s:
+        case If(otherwise=None):
+            with an.assuming(s.condition):
+                return _leads_to_a_cut(s.then, an, around)
+        case Produce() | Let():
+            return _leads_to_a_cut(s.body, an, around)
+        case For(kind="serial", ragged=False, thread="") if not is_relaxed(s):
+            with an.tightened({}):
+                enter_loop(s, an)
+                span = _interior(s, an, replace(around, room=replace(around.room)))
+                if span is None or hint(s, "loop_partition_hint") == 0:
+                    return _leads_to_a_cut(s.body, an, around)
+                return not _works_elsewhere(s.body, _site(s.body, span))
+    return False
+
+
+# -- questions asked in one corner of a large body ------------------------------------------------
+
+
+def _asks(s: Stmt, span: Span) -> bool:
+    """Return whether `s` or a statement in it asks one of the questions."""
+    return any(_asks_itself(part, span) for part in walk(s))
+
+
+def _asks_itself(s: Stmt, span: Span) -> bool:
+    return any(e in span.answers for e in post_order(expressions(s)))
+
+
+def _site(s: Stmt, span: Span) -> Stmt:
+    """The smallest part of `s`, outside vectors and copies, in which all the questions are asked."""
+    while not _asks_itself(s, span) and not (isinstance(s, For) and is_relaxed(s)):
+        asking = [c for c in children(s) if _asks(c, span)]
+        if len(asking) != 1:
+            break
+        s = asking[0]
+    return s
+
+
+def _works_elsewhere(s: Stmt, site: Stmt) -> bool:
+    """Return whether a long loop of `s` lies beside `site`. Then a test before `site` is cheap, and cutting `s` would
+    copy that loop into every piece."""
+    if s is site:
+        return False
+    if isinstance(s, For) and not is_relaxed(s) and all(part is not site for part in walk(s)):
+        return True
+    return any(_works_elsewhere(c, site) for c in children(s))
+
+
+def _chosen_at(loop: For, site: Stmt, span: Span, an: Analyzer) -> Stmt:
+    """The loop's body with a choice in the one place where the questions are asked:
+
+    for k: f(x, k)                                   for k: f(x, k)
+    if x < n: g(x)             ->                    if <interior>: g(x) else: if x < n: g(x)
+    """
+    chosen = If(is_inside(loop, span), replace_exprs(site, span.answers), _scalar_border(site, span))
+    return simplify_stmt(_replaced(loop.body, site, chosen), an)
+
+
+def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    return new if s is old else with_children(s, lambda c: _replaced(c, old, new))

@@ -1,0 +1,66 @@
+"""What is left of a vector loop where its factor does not divide: narrower vectors, then single elements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched import te
+from autosched.ir.stmt import Function, Store, walk
+from autosched.lowering import lower_structure
+from autosched.schedule import create_schedule
+from autosched.testing.oracle import check_against_reference
+
+LENGTHS = (0, 1, 3, 4, 15, 16, 17, 31, 32, 33, 47, 52, 63, 64, 71, 128)
+
+
+def lanes_stored(f: Function) -> set[int]:
+    return {s.indices[0].dtype.lanes for s in walk(f.body) if isinstance(s, Store)}
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_sums_that_are_read_back(parallel: bool) -> None:
+    """No element may be added to twice, so vectors do not overlap: 32, then 16, then 4 lanes, then 1."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), "int32", name="A")
+    k = te.reduce_axis((0, n), "k")
+    r = te.compute((m,), lambda j: te.sum(a[k, j], axis=k), name="R")
+    s = create_schedule(r)
+    outer, inner = s[r].split("j", factor=32)
+    s[r].reorder(outer, "k", inner)
+    s[r].vectorize(inner)
+    if parallel:
+        s[r].parallel(outer)
+    assert lanes_stored(lower_structure(s, [a, r], "llvm").bind()) == {32, 16, 4, 1}
+    inputs = [[np.arange(3 * length, dtype=np.int32).reshape(3, length)] for length in LENGTHS]
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, r], s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
+
+
+def test_lanes_of_a_sum() -> None:
+    """A vectorized reduce loop: what is left over is combined four lanes at a time."""
+    n = te.var("n")
+    a = te.placeholder((n,), "int32", name="A")
+    k = te.reduce_axis((0, n), "k")
+    r = te.compute((1,), lambda i: te.sum(a[k], axis=k), name="R")
+    s = create_schedule(r)
+    s[r].split("k", factor=32)
+    s[r].vectorize("k.inner")
+    inputs = [[np.arange(length, dtype=np.int32)] for length in LENGTHS]
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, r], s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stride", [1, 2, 4, 5])
+def test_loads_at_a_distance(stride: int) -> None:
+    """Near ones are worth a vector, which stays inside the tensor; others are not."""
+    n = te.var("n")
+    a = te.placeholder((n,), "int32", name="A")
+    b = te.compute((te.floordiv(n + stride - 1, stride),), lambda i: a[i * stride], name="B")
+    s = create_schedule(b)
+    s[b].split("i", factor=16)
+    s[b].vectorize("i.inner")
+    assert (8 in lanes_stored(lower_structure(s, [a, b], "llvm").bind())) == (stride <= 4)
+    inputs = [[np.arange(length, dtype=np.int32)] for length in LENGTHS]
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, b], s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
