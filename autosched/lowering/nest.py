@@ -396,7 +396,7 @@ class _Nest:
         inside: list[Expr] = []
         for i, e, a in zip(at, place, self.stage.axis[len(leading) :], strict=True):
             last = self.b.an.simplify(a.extent - 1)
-            if e.dtype.kind != "uint":
+            if e.dtype.kind != "uint" or e.dtype.bits == 64:  # large ones are negative as int64
                 inside.append(E.compare("ge", i, 0))
             if last.op != "const" or last.value < e.dtype.max:
                 inside.append(E.compare("le", i, last))

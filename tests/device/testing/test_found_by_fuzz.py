@@ -551,3 +551,13 @@ def test_groups_of_columns_that_are_converted() -> None:
     part = s.rfactor(c, k)
     s[part].transform_layout(lambda i, j, k: [i // 3, j, k, i % 3])
     check(s, [a, b, c], target="c")
+
+
+def test_a_place_beyond_the_largest_signed_integer() -> None:
+    """As int64, which addresses are, it is negative."""
+    a = te.placeholder((5,), "uint64", "A")
+    i = te.reduce_axis((0, 5), "i")
+    c = te.scatter_reduce((4,), lambda: (a[i], te.const(1, "int32")), axis=i, name="C")
+    values = [np.array([0, 3, 2**63, 2**64 - 1, 3], "uint64")]
+    for backend in BACKENDS:
+        check_against_reference([a, c], create_schedule(c), "llvm", values, backend)
