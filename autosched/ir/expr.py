@@ -275,7 +275,12 @@ def ceildiv(a: object, b: object) -> Expr:
     return floordiv(x + (y - 1), y)
 
 
-minimum, maximum = partial(binary, "min"), partial(binary, "max")
+def minimum(a: object, b: object) -> Expr:
+    return binary("min", a, b)
+
+
+def maximum(a: object, b: object) -> Expr:
+    return binary("max", a, b)
 
 
 def neg(x: object) -> Expr:
