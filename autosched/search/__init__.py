@@ -20,7 +20,6 @@ from autosched.search.protocol import (
     SpaceLike,
     StrategyFactory,
     Trial,
-    candidate_of,
     values_of,
 )
 
@@ -34,7 +33,6 @@ __all__ = [
     "SpaceLike",
     "StrategyFactory",
     "Trial",
-    "candidate_of",
     "make_strategy",
     "strategy_names",
     "values_of",

@@ -160,18 +160,3 @@ def values_of(space: SpaceLike, candidate: Candidate) -> dict[str, int]:
     """Knob name -> value of a candidate."""
     knobs = space.sketches[candidate.sketch].knobs
     return {knob.name: int(knob.values[i]) for knob, i in zip(knobs, candidate.indices, strict=True)}
-
-
-def candidate_of(space: SpaceLike, sketch: str, values: dict[str, int]) -> Candidate | None:
-    """The candidate with these knob values in the sketch of this name, as read from a record.
-
-    None when the space has no such point (any more): an unknown sketch, other knobs, or a value
-    that is no longer among the knob's values. Feasibility is not looked at.
-    """
-    number, found = next(((i, s) for i, s in enumerate(space.sketches) if s.name == sketch), (-1, None))
-    if found is None or {knob.name for knob in found.knobs} != set(values):
-        return None
-    try:
-        return Candidate(number, tuple(list(knob.values).index(values[knob.name]) for knob in found.knobs))
-    except ValueError:
-        return None

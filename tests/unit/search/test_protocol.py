@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from autosched.search import Candidate, SearchStrategy, Trial, candidate_of, make_strategy, values_of
+from autosched.search import Candidate, SearchStrategy, Trial, make_strategy, values_of
 from autosched.search.base import History
 from autosched.testing import SyntheticSpace
 
@@ -35,26 +35,8 @@ def test_a_trial_is_ok_if_it_has_a_time(status, seconds, ok):
     assert Trial(A, status, seconds).ok is ok
 
 
-def test_values_and_back():
-    space = SyntheticSpace.small()
-    for candidate in [*space.points(), *space.points(feasible=False)]:
-        sketch = space.sketches[candidate.sketch].name
-        assert candidate_of(space, sketch, values_of(space, candidate)) == candidate
-    assert values_of(space, Candidate(0, (1, 2, 3))) == {"tile_y": 2, "tile_x": 4, "vec": 8}
-
-
-@pytest.mark.parametrize(
-    ("sketch", "values"),
-    [
-        ("gone", {}),
-        ("plain", {"vec": 1}),
-        ("rows", {"tile_y": 2}),
-        ("rows", {"tile_y": 2, "parallel": 3}),
-        ("rows", {"tile_y": 2, "parallel": 1, "vec": 1}),
-    ],
-)
-def test_a_record_of_another_space_has_no_candidate(sketch, values):
-    assert candidate_of(SyntheticSpace.small(), sketch, values) is None
+def test_values_of_a_candidate():
+    assert values_of(SyntheticSpace.small(), Candidate(0, (1, 2, 3))) == {"tile_y": 2, "tile_x": 4, "vec": 8}
 
 
 def test_built_in_strategies_are_strategies():

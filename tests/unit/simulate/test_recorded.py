@@ -11,7 +11,7 @@ import pytest
 
 from autosched.errors import RecordError, UsageError
 from autosched.records import Record
-from autosched.search import Candidate, candidate_of, values_of
+from autosched.search import Candidate, values_of
 from autosched.simulate import recording
 from autosched.simulate.recorded import SUFFIX, find_space, list_spaces, load
 from autosched.simulate.recording import check_features, from_records, renewed, write
@@ -71,11 +71,6 @@ def test_a_point_outside_or_unmeasured_is_infeasible(softmax):
     with pytest.raises(IndexError, match="was not measured"):
         sketch.features(rows)
     assert softmax.measure([Candidate(0, (99,) * len(sketch.knobs))])[0].status == "constraints"
-
-
-def test_knob_values_lead_back_to_the_candidate(softmax):
-    best = softmax.best
-    assert candidate_of(softmax, softmax.sketches[0].name, values_of(softmax, best)) == best
 
 
 def test_measuring_draws_from_the_samples_of_the_point_by_the_seed(softmax):
