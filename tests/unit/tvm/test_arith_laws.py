@@ -34,7 +34,11 @@ def test_random_expressions(block: int) -> None:
 EXTREME = [0, 1, -1, 3, -3, 2**31 - 1, -(2**31), 2**31, 2**62, -(2**62), 2**63 - 2, -(2**63) + 2]
 
 
-@pytest.mark.parametrize("op", [floordiv, floormod, truncdiv, truncmod, minimum, maximum], ids=lambda op: op.__name__)
+@pytest.mark.parametrize(
+    "op",
+    [floordiv, floormod, truncdiv, truncmod, minimum, maximum],
+    ids="floordiv floormod truncdiv truncmod min max".split(),
+)
 def test_intervals_of_extreme_values(op: Callable[..., Expr]) -> None:
     """Every pair of extreme values, as intervals of one and of two ends."""
     a, b = var("a", "int64"), var("b", "int64")
