@@ -159,7 +159,7 @@ _NO_MASKS = """\
 #: Of accesses a constant distance apart, in one iteration or in several, gcc 12 makes vectors that load what lies
 #: between, and up to a vector behind the last one: past the end of an array. Without its pass for straight code, and
 #: with vectors of 32 bytes in loops that it chooses itself, no such load was found. Vectors of the program keep theirs.
-_NO_GAPS = """\
+NO_GAPS = """\
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-slp-vectorize")
 #if defined(__AVX512F__)
@@ -417,7 +417,7 @@ class _Emitter:
         if quiet:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
-        head += ["", _NO_GAPS] if any(isinstance(s, S.For) for s in S.walk(self.function.body)) else []
+        head += ["", NO_GAPS] if any(isinstance(s, S.For) for s in S.walk(self.function.body)) else []
         head += ["", _NO_LOOPS] if any(map(_is_widened_load, self.nodes)) else []
         head += ["", _NO_MASKED_LOADS] if self._is_conditional() or self._has_loops_that_vary() else []
         head += ["", _NO_MASKS] if _has_groups(self.function.body) else []

@@ -446,7 +446,7 @@ class Memory:
         """Store neighbours past the caches, where that is possible; `fence` must follow before others read them.
 
         x86 has such stores for aligned vectors. NumPy aligns to 16 bytes, and stores of so many are
-        as fast as wider ones where they fill cache lines (see `lower.stores`). Whether the address
+        as fast as wider ones where they fill cache lines (see `lowering.stores`). Whether the address
         is so aligned is asked at run time.
         """
         w, raw, address = self.w, self._as_memory(value), self.address(buffer, index)

@@ -10,7 +10,7 @@ What needs more than numbers has a domain of its own:
 
 - `ir.prove` bounds variables by polynomials over sizes and knobs and eliminates them one by one, so that
   `x - x//2*2` is 0 or 1 and `n - 1 < n` holds for every n.
-- `lower.bounds` keeps regions: ends are polynomials over the loops around, and the width must not mention them.
+- `lowering.bounds` keeps regions: ends are polynomials over the loops around, and the width must not mention them.
 - the import shim hands out sets with expressions as ends.
 - `codegen.index_range` bounds magnitudes by polynomials over the sizes of a call, evaluated when it is made.
 - `space.points` has ends that are evaluated for each state of a search.

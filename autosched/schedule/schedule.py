@@ -491,7 +491,7 @@ class Schedule:
         inputs = (x.tensor for x in self.stages if x.is_placeholder and x.tensor not in self.scans.storage)
         return (*(t for t in inputs if self.consumers(self.stage(t))), *self.outputs)
 
-    if TYPE_CHECKING:  # `lower.lint` attaches it
+    if TYPE_CHECKING:  # `lowering.lint` attaches it
 
         def check(
             self, target: Any = "llvm", args: Sequence[Tensor] | None = None, knobs: dict[str, int] | None = None
