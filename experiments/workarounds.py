@@ -3,7 +3,7 @@
     python experiments/workarounds.py opencl matmul softmax    # the time with `codegen/pocl.py` over that without
     python experiments/workarounds.py c                        # the same of `NO_GAPS` in `codegen/c_program.py`
 
-Candidates are the defaults of workloads and points of templates and of generated sketches, drawn with a fixed seed. Each
+Candidates are points of templates and of generated sketches, drawn with a fixed seed. Each
 is timed with the text that avoids the fault and without it, in medians of interleaved runs in one process. Without it
 results may be wrong; only the time counts here.
 """
