@@ -238,7 +238,7 @@ class SearchSpace:
             if s.name not in errors and s.most_points and (known is None or known.count):
                 return None
         # what is wrong with the first of which that can be told
-        told = ((s, why) for s in self.sketches if (why := s.contradiction()) is not None)
+        told = ((s, said) for s in self.sketches if (said := s.contradiction()) is not None)
         for s, (why, legal) in told:
             others = f", nor is there in {len(self.sketches) - 1} other sketches" if len(self.sketches) > 1 else ""
             asked = f"tune {self.workload.name}, sketch {s.name}"
