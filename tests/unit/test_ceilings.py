@@ -18,7 +18,6 @@ LINES_OF_ALL, LINES_OF_THE_CORE, FILES, DEFERRED_IMPORTS = 82_700, 63_400, 446, 
 LONG_FILES: tuple[str, ...] = ()
 LONG_FUNCTIONS = (
     "ir.buffers.decl_buffer",
-    "topi.nn.pooling._pool",
     "topi.nn.recurrent.lstm",
     "tuning.run.tune",
     "tuning.sizes.tune_sizes",
