@@ -113,7 +113,7 @@ def test_a_strict_kernel_is_translated_without_fused_multiply_adds(
         return b""
 
     monkeypatch.setattr("autosched.runtime.cuda.compile_cuda_source", translated)
-    session = SimpleNamespace(device=SimpleNamespace(arch="sm_80"), load=lambda code: None)
+    session = SimpleNamespace(device=SimpleNamespace(arch="sm_80"), make=lambda of, function, code: None)
     CudaKernel(module.artifact, target).module(session, wide=False)
     assert ("fma.rn.f32" in texts[0]) != strict
     assert ("mul.rn.f32" in texts[0]) == strict

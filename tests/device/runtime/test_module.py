@@ -247,7 +247,7 @@ def test_workspace_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, simple: M
     simple(x)
     plan = next(iter(simple._plans.values()))
     monkeypatch.setattr(simple, "_native", None)
-    monkeypatch.setattr(plan._direct, "workspace_bytes", 10**6)
+    monkeypatch.setattr(plan._direct.__self__, "workspace_bytes", 10**6)
     monkeypatch.setattr(Arena, "address", none)
     with pytest.raises(MemoryError, match="increment needs a workspace of 1,000,000 bytes"):
         simple(x)

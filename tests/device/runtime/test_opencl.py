@@ -464,7 +464,7 @@ import os, signal, sys
 import numpy as np
 from autosched import nd
 from autosched.runtime.kernel import ForkedError
-from tests.runtime.test_opencl import added
+from tests.device.runtime.test_opencl import added
 module, x = added(), np.ones(64, "float32")
 USED
 array = nd.array(x, "opencl") if "nd.array" in sys.argv else x

@@ -84,7 +84,7 @@ def test_a_forked_worker_says_why_a_device_is_not_there() -> None:
     script = """
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
-from tests.runtime.test_pickling import *
+from tests.device.runtime.test_pickling import *
 from autosched.runtime.kernel import ForkedError
 module = scaled("opencl")
 module(X)

@@ -229,7 +229,10 @@ def test_a_call_back_in_a_loop_calls_a_module_with_loops(own_registries: None) -
 
 
 def _in_a_process(script: str) -> None:
-    head = "import sys; sys.path[:] = %r; from tests.runtime.test_team import *\n" % [".", *(p for p in sys.path if p)]
+    head = "import sys; sys.path[:] = %r; from tests.device.runtime.test_team import *\n" % [
+        ".",
+        *(p for p in sys.path if p),
+    ]
     done = subprocess.run(
         [sys.executable, "-c", head + script], cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=60
     )
