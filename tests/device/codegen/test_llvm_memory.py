@@ -258,9 +258,9 @@ def test_if_then_else_without_loads_is_a_select() -> None:
     x = load(a, at)
     condition = x > const(0.0, "float32")
     value = if_then_else(condition, broadcast(const(1.0, "float32"), 8), broadcast(const(2.0, "float32"), 8))
-    text = compile_function(Function("f", (a, b), (), Store(b, (at,), value), (1,)), Target.parse("llvm")).text(
+    text = compile_function(Function("f", (a, b), (), Store(b, (at,), value), (1,)), Target.parse("llvm")).texts[
         "source"
-    )
+    ]
     assert "masked" not in text
     assert "select <8 x i1>" in text
 
@@ -416,9 +416,9 @@ def test_rows_behind_a_condition_are_not_read() -> None:
         )
         for c in range(8)
     ]
-    text = compile_function(Function("f", (a, out), (n,), Seq(tuple(stores)), (1,)), Target.parse("llvm")).text(
+    text = compile_function(Function("f", (a, out), (n,), Seq(tuple(stores)), (1,)), Target.parse("llvm")).texts[
         "source"
-    )
+    ]
     assert "load <8 x i32>" not in text
 
 
