@@ -139,7 +139,7 @@ def _is_undecided(plan: Plan, stage: Stage) -> bool:
 def compute_location(plan: Plan, stage: Stage) -> None:
     """In loops of its own: before its readers, or at one of their loops; or inlined.
 
-    for y: P[y] = ..          for y: C = .. P's body ..           inlined
+    for y: P[y] = ..          for y: C = .. P's body ..            inlined
     for y: C = .. P ..   ->   for y: (P[y..y+2] = ..)  C = ..      at a loop of C's
                               for y: P;  for y: C                  as it is
                               for y: (P[y+2] = ..)  C = ..         sliding: the rest is kept
