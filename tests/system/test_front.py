@@ -60,7 +60,7 @@ def test_a_terminal_gets_the_live_display(monkeypatch: pytest.MonkeyPatch) -> No
         return Display(stream)
 
     monkeypatch.delenv(front.PROGRESS_VARIABLE)
-    monkeypatch.setattr("autosched.report.progress.make_display", make_display)
+    monkeypatch.setattr("autosched.front.make_display", make_display)
     told()
     assert modes == ["auto"]  # which is live on a terminal, and plain elsewhere
 

@@ -30,7 +30,7 @@ FAULTS = {
     "deep_frame": ("crash", "garbage on its pipe"),
     "other_job": ("crash", "an answer to question"),
     "stale": ("crash", "answered an earlier question a second time"),
-    "nonsense": ("crash", "it sent an invalid answer: a sample is not a positive number"),
+    "nonsense": ("crash", "it sent an invalid answer: samples is not an array of positive numbers"),
     "repeats_phase": ("crash", "phase 'first' after 'first'"),
     "killed": ("lost", "SIGKILL from outside"),
     "hang": ("timeout", "no answer within 0.4 s in its first run"),
