@@ -105,6 +105,10 @@ class _Interpreter:
             self.found("division-by-zero", f"{e!r} divides {a} by zero in an index", e, f"computes {e!r}")
         return self.in_range(_EXACT[e.op](a, b), e)
 
+    def _shape(self, b: S.Buffer) -> tuple[int, ...]:
+        """The extents of a buffer; those of an empty nest may divide by one of its loops' extents."""
+        return tuple(max(self.index(d, 0, as_value=True), 0) for d in b.shape)
+
     def holds(self, condition: Expr) -> bool:
         """A condition of a statement: those that loops need (`likely`) are index arithmetic, others are values."""
         return bool((self.any_index if condition.op == "likely" else self.value)(condition, 0))
@@ -307,7 +311,7 @@ class _Interpreter:
                     self.env[(s.var, lane) if s.value.dtype.lanes > 1 else s.var] = value
                 yield from self.execute(s.body)
             case S.Allocate():
-                shape = tuple(max(self.index(d, 0), 0) for d in s.buffer.shape)
+                shape = self._shape(s.buffer)
                 self.memory[s.buffer] = Memory(np.zeros(shape, s.buffer.dtype.numpy), False, self.task_global)
                 yield from self.execute(s.body)
             case S.Evaluate():
@@ -378,7 +382,7 @@ class _Interpreter:
             task = Task(self.task, groups, number)
             memory = dict(self.memory)
             for b in shared:
-                values = np.zeros([max(self.index(d, 0), 0) for d in b.shape], b.dtype.numpy)
+                values = np.zeros(self._shape(b), b.dtype.numpy)
                 memory[b] = Memory(values, False, task)
             members = Fork("two work-items of a group with no barrier between")
             items = []

@@ -561,3 +561,18 @@ def test_a_place_beyond_the_largest_signed_integer() -> None:
     values = [np.array([0, 3, 2**63, 2**64 - 1, 3], "uint64")]
     for backend in BACKENDS:
         check_against_reference([a, c], create_schedule(c), "llvm", values, backend)
+
+
+def test_the_storage_of_an_empty_nest() -> None:
+    """The extent of the copy divides by the number of columns."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), "int32", "A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((n, m), lambda i, j: b[i, j] * 2, name="C")
+    s = create_schedule(c)
+    fused = s[c].fuse("i", "j")
+    _, each = s[c].split(fused, nparts=1)
+    s[b].compute_at(s[c], each)
+    s[b].rolling_buffer()
+    check(s, [a, c], n=0, m=0)
+    check(s, [a, c], n=3, m=2)
