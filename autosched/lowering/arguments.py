@@ -244,6 +244,8 @@ def _check_one(s: Schedule, tensor: Tensor, b: Buffer, is_argument: bool) -> Non
 
 def _reach(shape: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
     """The number of elements of memory up to the last one."""
+    if any(is_const(d, 0) for d in shape):
+        return const(0)
     total: Expr = const(1)
     for d, step in zip(shape, strides, strict=True):
         total = total + (d - 1) * step

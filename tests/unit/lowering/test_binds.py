@@ -257,6 +257,15 @@ def test_no_two_of_no_elements_overlap() -> None:
     lower(create_schedule(b), [a, b], binds={b: te.decl_buffer((4, 0), name="B", strides=[1, 0])})
 
 
+def test_an_intermediate_without_elements_takes_no_memory() -> None:
+    a = te.placeholder((0, 4), name="A")
+    b = te.compute((0, 4), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((0, 4), lambda i, j: b[i, j] * 2, name="C")
+    rows = te.decl_buffer((0, 4), name="B", strides=[7, 1])
+    built = build(create_schedule(c), args=[a, c], target="llvm", binds={b: rows})
+    built(np.empty((0, 4), "float32"), np.empty((0, 4), "float32"))
+
+
 @pytest.mark.parametrize(
     "options", [{"strides": [1]}, {"strides": [1, 0.5]}, {"buffer_type": "odd"}, {"data_alignment": 48}]
 )
