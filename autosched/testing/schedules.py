@@ -34,7 +34,6 @@ VALUE_REFUSALS = (
     "and nothing makes them wait for one another",
     "belongs to one work-item of the group",
     "run at the same time, and would write one copy of",
-    "has to divide",
 )
 #: Errors of lowering about intrinsics and about elements that are computed twice.
 ANYWHERE_REFUSED = (
@@ -42,6 +41,7 @@ ANYWHERE_REFUSED = (
     "not all tiles are whole",
     ", which takes ",
     "and sums would be added to twice",
+    "has to divide",
 )
 
 
@@ -73,10 +73,11 @@ def random_schedule(
 
 def _may_be_lowered(s: Schedule, args: Sequence[Tensor], rng: random.Random, target: Target) -> bool:
     """Bind loops for a GPU-style target; whether lowering accepts sizes and tiles, of which only it knows."""
-    splits = [r for x in s.stages if x.reduce_axis for r in x.relations if isinstance(r, Split)]
+    tails = {(r.tail, bool(x.reduce_axis)) for x in s.stages for r in x.relations if isinstance(r, Split)}
+    doubtful = {("shift_inwards", True), ("exact", True), ("exact", False)}
     if target.is_gpu_style:
         _bind_all(s, rng)
-    elif all(r.tail != "shift_inwards" for r in splits) and all(x.intrinsic is None for x in s.stages):
+    elif not tails & doubtful and all(x.intrinsic is None for x in s.stages):
         return True
     known = ANYWHERE_REFUSED + (VALUE_REFUSALS if target.is_gpu_style else ())
     try:

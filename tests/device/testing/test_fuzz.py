@@ -64,6 +64,12 @@ def kinds_of(case: Case) -> set[str]:
     }
 
 
+@pytest.mark.parametrize(("seed", "backend"), [(82000237, "llvm"), (1510421, "opencl")])
+def test_a_promise_that_a_later_step_breaks_is_drawn_again(seed: int, backend: str) -> None:
+    """A split that promises to divide, of a stage that is then computed where it has one iteration."""
+    Case.draw(seed, backend)
+
+
 @pytest.mark.parametrize(("backend", "count"), [("llvm", 200), ("kernels", 70)])
 def test_every_kind_is_drawn(backend: str, count: int) -> None:
     """Whatever the target; on a GPU-style one the host does not choose between versions for sizes."""
