@@ -216,7 +216,7 @@ class EnsembleModel:
     (squared error of the throughput) or `rank` (order within a group).
     """
 
-    library: Callable[[], Booster] = staticmethod(xgboost_or_sklearn)
+    make_booster: Callable[[], Booster] = staticmethod(xgboost_or_sklearn)
 
     def __init__(
         self,
@@ -245,7 +245,7 @@ class EnsembleModel:
 
     @functools.cached_property
     def _booster(self) -> Booster:
-        return self.library()
+        return self.make_booster()
 
     @property
     def ready(self) -> bool:
@@ -398,4 +398,4 @@ class XGBRankCostModel(XGBCostModel):
 class HistGBCostModel(EnsembleModel):
     """Boosted trees by scikit-learn; the same interface and labels as `XGBCostModel`."""
 
-    library = HistGBBooster
+    make_booster = HistGBBooster
