@@ -99,7 +99,8 @@ def replay_run(
     `seed` decides on the strategy's choices, the model's, and on the noise. Raises UsageError for an
     unknown strategy or model, and for a plug-in that does not keep to the protocol.
     """
-    model = make_model(contender.model, space.feature_names, seed=seed, threads=1, prior=_prior(contender, space))
+    prior = prior_of(space) if contender.prior else None
+    model = make_model(contender.model, space.feature_names, seed=seed, threads=1, prior=prior)
     if primes:
         _prime(model, contender, space, primes, seed)
     strategy = make_strategy(contender.strategy, space, seed=seed, model=model, **contender.options)
@@ -113,9 +114,9 @@ def replay_run(
     return Run(space.name, contender.label, seed, tuple(seconds))
 
 
-def _prior(contender: Contender, space: RecordedSpace) -> AnalyticalModel | None:
-    """The analytical model of the machine that was recorded, as in `tune`."""
-    if not contender.prior or "target" not in space.facts:
+def prior_of(space: RecordedSpace) -> AnalyticalModel | None:
+    """The analytical model of the machine that was recorded, as in `tune`; None where there is none of its device."""
+    if "target" not in space.facts:
         return None
     target, device = Target.parse(str(space.facts["target"])), space.facts.get("device", {})
     units = int(device.get("threads", target.num_threads))
