@@ -1,7 +1,7 @@
 """What it costs to avoid the faults of other compilers: regions parted for PoCL, and loads that gcc 12 makes too wide.
 
     python experiments/workarounds.py opencl matmul softmax    # the time with `codegen/pocl.py` over that without
-    python experiments/workarounds.py c                        # the same of `NO_GAPS` in `codegen/c_program.py`
+    python experiments/workarounds.py c                        # the same of `NO_GAPS` in `codegen/gcc.py`
 
 Candidates are points of templates and of generated sketches, drawn with a fixed seed. Each
 is timed with the text that avoids the fault and without it, in medians of interleaved runs in one process. Without it
@@ -21,7 +21,7 @@ import numpy as np
 
 from autosched.codegen import compile_function
 from autosched.codegen.artifact import Artifact
-from autosched.codegen.c_program import NO_GAPS
+from autosched.codegen.gcc import NO_GAPS
 from autosched.errors import AutoschedError
 from autosched.ir.dims import evaluate_dim
 from autosched.ir.dtype import dtype

@@ -11,11 +11,11 @@ has the entry points by which this library calls the same body with memory and t
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from autosched.codegen import gcc
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_statements import Statements
@@ -138,41 +138,6 @@ extern "C" {{
 
 #endif
 """
-
-#: Of conditional accesses to memory, gcc 12 with AVX-512 makes instructions that read elements behind an array: its
-#: masks of 32 and 64 lanes are wrong, which need AVX-512BW, and a load of 16 or 32 bytes under a mask that it knows
-#: becomes a blend, which reads all of them. Such masks need AVX-512VL.
-_NO_MASKED_LOADS = """\
-#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512BW__) && defined(__AVX512VL__)
-#pragma GCC target("no-avx512bw,no-avx512vl")
-#endif"""
-
-#: gcc 12 with AVX gets vectors of conditional accesses wrong that lie side by side, three colours of a pixel, say, or
-#: seven columns: it loads the wrong ones. Where it makes no masks of conditions it makes no such vectors, but none of
-#: values that are selected, either: only programs with such accesses do without.
-MOST_COPIES = 16  # of the body of a short loop
-_NO_MASKS = """\
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-tree-loop-if-convert")
-#endif"""
-
-#: Of accesses a constant distance apart, in one iteration or in several, gcc 12 makes vectors that load what lies
-#: between, and up to a vector behind the last one: past the end of an array. Without its pass for straight code, and
-#: with vectors of 32 bytes in loops that it chooses itself, no such load was found. Vectors of the program keep theirs.
-NO_GAPS = """\
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-tree-slp-vectorize")
-#if defined(__AVX512F__)
-#pragma GCC target("prefer-vector-width=256")
-#endif
-#endif"""
-
-#: Of floats that are converted to wider ones gcc 12 makes such loads with vectors of 32 bytes, too. Only where it makes
-#: no vectors of loops at all, it makes none of those.
-_NO_LOOPS = """\
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-tree-loop-vectorize")
-#endif"""
 
 _PACKED = """
 #include <time.h>
@@ -417,25 +382,11 @@ class _Emitter:
         if quiet:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
-        head += ["", NO_GAPS] if any(isinstance(s, S.For) for s in S.walk(self.function.body)) else []
-        head += ["", _NO_LOOPS] if any(map(_is_widened_load, self.nodes)) else []
-        head += ["", _NO_MASKED_LOADS] if self._is_conditional() or self._has_loops_that_vary() else []
-        head += ["", _NO_MASKS] if _has_groups(self.function.body) else []
+        head += [x for text in gcc.pragmas(self.function.body, self.nodes) for x in ("", text)]
         externs = self._externs()
         index = [f"typedef int64_t {INDEX};"] if _mentions([text], INDEX) else []
         blocks = ["\n".join(head), "\n".join(externs), *index, *defined, "\n".join(helpers), *functions]
         return "\n\n".join(b for b in blocks if b) + "\n"
-
-    def _has_loops_that_vary(self) -> bool:
-        """True if the extent of some loop varies: once a compiler unrolls it, a condition guards each step."""
-        return any(isinstance(s, S.For) and _varies(s.extent) for s in S.walk(self.function.body))
-
-    def _is_conditional(self) -> bool:
-        """True if a condition decides about an access to memory."""
-        if any(isinstance(s, S.If) for s in S.walk(self.function.body)):
-            return True
-        chosen = [a for n in self.nodes if n.op in ("select", "if_then_else") for a in n.args[1:]]
-        return any(n.op == "load" for n in post_order(chosen))
 
     def _externs(self) -> list[str]:
         """Declarations of the functions from outside that no header declares."""
@@ -445,40 +396,6 @@ class _Emitter:
                 takes = ["void *" if a.dtype.kind == "handle" else self.x.type_name(a.dtype) for a in n.args]
                 found[f"extern {self.x.type_name(n.dtype)} {n.value.name}({', '.join(takes) or 'void'});"] = None
         return list(found)
-
-
-def _is_widened_load(e: Expr) -> bool:
-    """Whether one number is loaded as a float and converted to a wider one."""
-    return (
-        e.op == "cast"
-        and e.dtype.lanes == 1
-        and e.args[0].op == "load"
-        and e.args[0].dtype.kind == e.dtype.kind == "float"
-        and e.args[0].dtype.bits < e.dtype.bits
-    )
-
-
-def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter[S.Buffer] | None = None) -> bool:
-    """True if three accesses to one buffer may lie side by side under a condition, as those of short loops do, which a
-    compiler unrolls. `counts` are those so far in one iteration of the loop around."""
-    if isinstance(s, S.For):
-        length = s.extent.value if s.extent.op == "const" else MOST_COPIES + 1
-        if length > MOST_COPIES:
-            return _has_groups(s.body, 1, False, Counter())
-        return _has_groups(s.body, times * length, inside, Counter() if counts is None else counts)
-    if inside and counts is not None:
-        loads = [e.value for e in post_order(S.expressions(s)) if e.op == "load"]
-        for b in [*loads, *([s.buffer] if isinstance(s, S.Store) else [])]:
-            counts[b] += times
-            if counts[b] > 2:
-                return True
-    return any(_has_groups(x, times, inside or isinstance(s, S.If), counts) for x in S.children(s))
-
-
-def _varies(extent: Expr) -> bool:
-    """True if the extent of a loop may change during a call."""
-    nodes = post_order([extent])
-    return any(n.op in ("min", "max", "select") or (n.op == "var" and n.value.role == "loop") for n in nodes)
 
 
 def _mentions(lines: list[str], name: str) -> bool:

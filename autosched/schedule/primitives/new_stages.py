@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
-from autosched.ir.expr import Expr, cast, compare, const, if_then_else, logical_and, make, variables
-from autosched.ir.simplify import Analyzer
+from autosched.ir.expr import Expr, cast, compare, const, if_then_else, is_const, logical_and, make, variables
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
@@ -24,7 +26,7 @@ from autosched.schedule.loop import (
 )
 from autosched.schedule.primitive import keeps_meaning, primitive
 from autosched.schedule.primitives.loops import GUARDED
-from autosched.te.reduction import Reduction
+from autosched.te.reduction import Combiner, Reduction
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
 if TYPE_CHECKING:
@@ -317,7 +319,54 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
     return tuple(stage.init.loops.values())
 
 
+#: Terms that `inline_reduction` writes out, at most.
+MAX_TERMS = 256
+
+
+@primitive()
+@keeps_meaning
+def inline_reduction(s: Schedule, stage: Stage) -> Stage:
+    """Write a short reduction out as one expression: the stage has no reduce loops any more, and may be inlined.
+
+    for i: for k in 3: B[i] += A[i + k]   ->   for i: B[i] = A[i] + A[i + 1] + A[i + 2]
+
+    The stage's loops start anew. The terms come in the order of the reduce axes, the last of them fastest. Of a sum of
+    negative zeros the sign is open: 0.0 + -0.0 is 0.0, and nothing begins at 0.0 here.
+    """
+    computed(stage)
+    starts_anew(s, stage, "inline_reduction")
+    if not stage.reduce_axis or stage.scatter_axes:
+        raise Illegal(f"{stage.name} is no reduction of one place's terms", "stages with a reduce axis, no scatter")
+    if stage.init is not None or stage.relations:
+        raise Illegal(f"loops of {stage.name} are cut already, and the loops start anew", "inline_reduction first")
+    lengths = [int(a.extent.value) for a in stage.reduce_axis if is_const(a.extent)]
+    if len(lengths) < len(stage.reduce_axis) or not 1 <= math.prod(lengths) <= MAX_TERMS:
+        said = " x ".join(repr(a.extent) for a in stage.reduce_axis)
+        raise Illegal(f"{stage.name} combines {said} terms", f"1 to {MAX_TERMS}, a number that is known")
+    stage.define(stage.axis, (), _terms_combined(stage))
+    return stage
+
+
+def _terms_combined(stage: Stage) -> tuple[Expr, ...]:
+    """The expressions of a reduction's results without its reduce axes."""
+    lengths = [int(a.extent.value) for a in stage.reduce_axis]
+    body = stage.body[0]
+    reduction: Reduction = body.value
+    sources, _, begin = reduction.parts(body.args)
+    identity = reduction.identity([e.dtype for e in sources])
+    total: tuple[Expr, ...] | None = begin or (identity if isinstance(reduction.combiner, Combiner) else None)
+    for steps in itertools.product(*map(range, lengths)):
+        at = {a.var: a.min + k for a, k in zip(stage.reduce_axis, steps, strict=True)}
+        terms, taken, _ = reduction.parts(tuple(simplify(substitute(e, at)) for e in body.args))
+        if not is_const(taken, True):
+            terms = tuple(if_then_else(taken, e, i) for e, i in zip(terms, identity, strict=True))
+        total = terms if total is None else reduction.combine(total, terms)
+    assert total is not None
+    return tuple(total[e.value.value_index] for e in stage.body)
+
+
 class ReductionPrimitives:
     """Methods of a stage."""
 
     decompose_reduction = decompose_reduction
+    inline_reduction = inline_reduction

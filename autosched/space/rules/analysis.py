@@ -212,6 +212,19 @@ def is_window(stage: Stage) -> bool:
     return any(variables(i) & inner and variables(i) & outer for e in _reads(stage.body) for i in e.args)
 
 
+def is_stencil(stage: Stage) -> bool:
+    """A window in which each read goes along with the result, or is one of the window's own coefficients: what
+    neighbours share lies in the window, so its terms are best written out.
+
+    S[y, x, c] = sum of A[y + dy, x + dx, c] * W[dy, dx]
+    """
+    if is_opaque(stage) or not is_window(stage):
+        return False
+    axes = long_axes(stage)
+    mentioned = (sum(a.mentions(axis) for axis in axes) for a in accesses(stage))
+    return all(n in (0, len(axes)) for n in mentioned)
+
+
 def is_contraction(stage: Stage) -> bool:
     """A reduction that reads elements again for other points of its result: a tile of them is worth keeping.
 

@@ -182,16 +182,14 @@ class Walk:
         plan.why.update(dict.fromkeys(set(plan.done) - before, f"made for {stage.name}"))
         return True
 
+    def finish(self) -> None:
+        """Settle every stage. Raises what `step` raises."""
+        while self.step():
+            pass
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Walk:
         memo[id(self.plan.target)] = self.plan.target
         return Walk(deepcopy(self.plan, memo), self.rules)
-
-
-def apply_rules(plan: Plan, rules: Sequence[Rule]) -> None:
-    """Settle every stage, as `Walk` does, which says what is raised."""
-    walk = Walk(plan, tuple(rules))
-    while walk.step():
-        pass
 
 
 def _call(fn: Callable[[Plan, Stage], Any], r: Rule, plan: Plan, stage: Stage, part: str = "") -> Any:

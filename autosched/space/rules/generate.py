@@ -9,7 +9,7 @@ from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
 from autosched.space.rules import cpu_kernels, gpu, inline, rows, scans, sums, tiles
 from autosched.space.rules import scans as scatters
-from autosched.space.rules.engine import Plan, Rule, Walk, apply_rules
+from autosched.space.rules.engine import Plan, Rule, Walk
 from autosched.space.workload import Template
 from autosched.target import Target
 
@@ -85,10 +85,11 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
     asked = (*(load_rule(r) if isinstance(r, str) else r for r in rules), *own)
     levels = structure or (GPU_STRUCTURE if target.is_gpu_style else CPU_STRUCTURE)
 
-    def auto(s: Schedule, target: Target) -> None:
-        apply_rules(Plan(s, target, levels), asked)
-
     def walk(s: Schedule, target: Target) -> Walk:
+        inline.write_out_stencils(s)
         return Walk(Plan(s, target, levels), asked)
+
+    def auto(s: Schedule, target: Target) -> None:
+        walk(s, target).finish()
 
     return Template("auto", str(target.kind), auto, MAX_SKETCHES, walk)

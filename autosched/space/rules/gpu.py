@@ -257,8 +257,11 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
 
 
 def _is_image(plan: Plan, stage: Stage) -> bool:
-    """Rows that share what they read, under an axis of rows."""
-    return is_injective(stage) and len(stage.axis) > 1 and neighbours_share(stage, stage.axis[0])
+    """Elements that share what they read with their neighbours: of the next row where each item has a few, or of any
+    axis where a work-group may share."""
+    if not is_injective(stage) or len(stage.axis) < 2:
+        return False
+    return any(neighbours_share(stage, axis) for axis in (stage.axis[:1] if is_cpu(plan) else stage.axis))
 
 
 @rule(when=_is_image)

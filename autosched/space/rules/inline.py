@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autosched.ir.expr import is_const
 from autosched.schedule.auto_inline import is_injective
+from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.engine import Place, Plan, rule
@@ -17,6 +18,17 @@ MOST_CHOSEN = 3
 ROOT, SLIDING = "root", "sliding"
 #: TVM's attribute of stages that read constant matrices: names of the axes at which they do.
 CONSTANT_INDICES = "auto_scheduler_simplify_const_tensor_indices"
+
+
+def write_out_stencils(s: Schedule) -> None:
+    """Sums over a few neighbours become the expressions that somebody might have written instead, before any rule looks
+    at the stages: then a filter is the same program however it is spelled.
+
+    S[y, x] = sum over dy, dx of A[y + dy, x + dx]   ->   S[y, x] = A[y, x] + A[y, x + 1] + ..
+    """
+    for stage in s.stages:
+        if analysis.is_stencil(stage):
+            stage.inline_reduction()
 
 
 @rule(when=lambda plan, stage: analysis.is_opaque(stage), because=lambda plan, stage: analysis.why_opaque(stage))

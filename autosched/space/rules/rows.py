@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.ir.dtype import DType
-from autosched.ir.expr import is_const, is_index, variables
+from autosched.ir.expr import is_index, variables
 from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
@@ -229,20 +229,20 @@ def _is_flat(stage: Stage) -> bool:
 
 
 def neighbours_share(stage: Stage, axis: IterVar) -> bool:
-    """Whether neighbours along an axis read some element both: at several offsets, directly or through stages
+    """Whether neighbours along an axis read some element both: at several offsets along it, directly or through stages
     that are not settled yet."""
-    seen: set[Stage] = set()
-    waiting = [stage]
+    waiting, seen = [(stage, frozenset({axis.var}))], {(stage, axis.var)}
     while waiting:
-        reader = waiting.pop()
-        by_tensor: dict[object, set[object]] = {}
+        reader, along = waiting.pop()
+        offsets: dict[object, set[object]] = {}
         for a in analysis.accesses(reader):
-            moving = tuple(i for i in a.indices if not is_const(i))
-            by_tensor.setdefault(a.tensor, set()).add(moving)
+            moving = [d for d, i in enumerate(a.indices) if variables(i) & along]
+            offsets.setdefault(a.tensor, set()).add(tuple((d, a.indices[d]) for d in moving))
             source = stage.schedule.stage(a.tensor)
-            if source not in seen and not source.is_placeholder and is_injective(source):
-                seen.add(source)
-                waiting.append(source)
-        if any(len(places) > 1 for places in by_tensor.values()):
+            if moving and not source.is_placeholder and is_injective(source):
+                found = [source.axis[d].var for d in moving if (source, source.axis[d].var) not in seen]
+                seen.update((source, v) for v in found)
+                waiting += [(source, frozenset(found))] if found else []
+        if any(len(places - {()}) > 1 for places in offsets.values()):
             return True
     return False

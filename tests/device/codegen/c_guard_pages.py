@@ -80,3 +80,12 @@ module = build(s, TARGET, args=[A, narrow])
 assert "if (" not in module.source, module.source
 np.testing.assert_array_equal(module(given, out), np.arange(ELEMENTS))
 print("guarded vector loop", flush=True)
+
+packed, straight, turned = te.placeholder((30,), "int8", name="A"), np.arange(8), np.arange(8)[::-1]
+for order in (straight, turned):
+    first, step = int(order[0]), int(order[1] - order[0])
+    group = te.compute((3, 8), lambda i, k, first=first, step=step: packed[i * 11 + k * step + first], name="group")
+    given, out = at_page_end(np.arange(30, dtype="int8")), at_page_end(np.zeros((3, 8), "int8"))
+    build(create_schedule(group), TARGET, args=[packed, group])(given, out)
+    np.testing.assert_array_equal(out, np.arange(3)[:, None] * 11 + order)
+print("groups with gaps", flush=True)

@@ -11,7 +11,7 @@ from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import create_schedule
 from autosched.space.rules import Plan, cpu_rules
-from autosched.space.rules.engine import apply_rules
+from autosched.space.rules.engine import Walk
 from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.topi import nn
@@ -23,7 +23,7 @@ LLVM = Target.parse("llvm -threads=2").with_limits(
 
 def planned(*args, **choices):
     plan = Plan(create_schedule(list(args)).with_choices(choices), LLVM, "SSRSRS")
-    apply_rules(plan, cpu_rules())
+    Walk(plan, cpu_rules()).finish()
     return plan
 
 

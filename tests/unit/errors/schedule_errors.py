@@ -237,6 +237,17 @@ CASES: Cases = {
         "cache write after decomposing": lambda s: (s["S"].decompose_reduction("i"), s.cache_write("S", "local")),
         "decompose a scatter": (counted, lambda s: s["H"].decompose_reduction("i")),
     },
+    "inline_reduction": {
+        "write out no reduction": lambda s: s["C"].inline_reduction(),
+        "write out a scatter": (counted, lambda s: s["H"].inline_reduction()),
+        "write out a sum of as many terms as there are": lambda s: s["S"].inline_reduction(),
+        "write out a sum that is cut": (ten_elements, lambda s: (s["Z"].split("k", 5), s["Z"].inline_reduction())),
+        "write out an unrolled sum": (ten_elements, lambda s: (s["Z"].unroll("k"), s["Z"].inline_reduction())),
+        "write out a decomposed sum": (
+            ten_elements,
+            lambda s: (s["Z"].decompose_reduction("k"), s["Z"].inline_reduction()),
+        ),
+    },
     "tuples": {
         "cache write of one of two": (tuples, lambda s: s.cache_write(s["T"].op.output(1), "local")),
         "cache write of two stages": (tuples, lambda s: s.cache_write([s["T"].tensor, s["U"].tensor], "local")),

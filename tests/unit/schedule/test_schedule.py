@@ -165,6 +165,12 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s["S"].parallel("i.outer.init"),
         s["S"].unroll("i.inner.init"),
     ),
+    # Groups of three elements, added up where their sums are.
+    "inline_reduction": lambda s: (
+        s["S"].split("k", factor=3),
+        s.rfactor("S", "k.outer"),
+        s["S.rf"].inline_reduction().compute_inline(),
+    ),
     "tensorize": tensorize,
     "double_buffer": lambda s: (
         s["S"].split("k", factor=4),

@@ -1,0 +1,159 @@
+"""What gcc 12 gets wrong in C code like ours, and the pragmas that keep it from that.
+
+Each was found by random programs whose arrays end at inaccessible memory, and each switches off no more than the
+programs need that are concerned: `experiments/workarounds.py` tells what it costs. Vectors that a schedule asked for
+stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+from autosched.ir import stmt as S
+from autosched.ir.expr import Expr
+from autosched.ir.poly import Poly
+from autosched.ir.simplify import Analyzer
+from autosched.ir.visit import post_order
+
+#: Of conditional accesses to memory, gcc 12 with AVX-512 makes instructions that read elements behind an array: its
+#: masks of 32 and 64 lanes are wrong, which need AVX-512BW, and a load of 16 or 32 bytes under a mask that it knows
+#: becomes a blend, which reads all of them. Such masks need AVX-512VL.
+_NO_MASKED_LOADS = """\
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#pragma GCC target("no-avx512bw,no-avx512vl")
+#endif"""
+
+#: gcc 12 with AVX gets vectors of conditional accesses wrong that lie side by side, three colours of a pixel, say, or
+#: seven columns: it loads the wrong ones. Where it makes no masks of conditions it makes no such vectors, but none of
+#: values that are selected, either: only programs with such accesses do without.
+_NO_MASKS = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-loop-if-convert")
+#endif"""
+
+#: Of accesses a constant distance apart, in one iteration or in several, gcc 12 makes vectors that load what lies
+#: between, and up to a vector behind the last one: past the end of an array. Without its pass for straight code, and
+#: with vectors of 32 bytes in loops that it chooses itself, only the loads of `_has_gaps` were found.
+NO_GAPS = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-slp-vectorize")
+#if defined(__AVX512F__)
+#pragma GCC target("prefer-vector-width=256")
+#endif
+#endif"""
+
+#: Of floats that are converted to wider ones gcc 12 makes such loads with vectors of 32 bytes, too, and of groups of
+#: bytes. Only where it makes no vectors of loops at all, it makes none of those.
+_NO_LOOPS = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-loop-vectorize")
+#endif"""
+
+#: Copies of the body of a short loop, which a compiler writes out.
+MOST_COPIES = 16
+#: Elements side by side that gcc loads together although they fill half a vector: groups of 8 were seen.
+FEWEST_TOGETHER = 4
+
+
+def pragmas(body: S.Stmt, nodes: Sequence[Expr]) -> Iterator[str]:
+    """The pragmas for a function with this body; `nodes` are its expressions."""
+    if any(isinstance(s, S.For) for s in S.walk(body)):
+        yield NO_GAPS
+    if any(map(_is_widened_load, nodes)) or _has_gaps(body):
+        yield _NO_LOOPS
+    if _is_conditional(body, nodes) or any(isinstance(s, S.For) and _varies(s.extent) for s in S.walk(body)):
+        yield _NO_MASKED_LOADS
+    if _has_groups(body):
+        yield _NO_MASKS
+
+
+def _is_conditional(body: S.Stmt, nodes: Sequence[Expr]) -> bool:
+    """Whether a condition decides about an access to memory."""
+    if any(isinstance(s, S.If) for s in S.walk(body)):
+        return True
+    chosen = [a for n in nodes if n.op in ("select", "if_then_else") for a in n.args[1:]]
+    return any(n.op == "load" for n in post_order(chosen))
+
+
+def _varies(extent: Expr) -> bool:
+    """Whether the extent of a loop may change during a call: once a compiler unrolls it, a condition guards each
+    step."""
+    nodes = post_order([extent])
+    return any(n.op in ("min", "max", "select") or (n.op == "var" and n.value.role == "loop") for n in nodes)
+
+
+def _is_widened_load(e: Expr) -> bool:
+    """Whether one number is loaded as a float and converted to a wider one."""
+    return (
+        e.op == "cast"
+        and e.dtype.lanes == 1
+        and e.args[0].op == "load"
+        and e.args[0].dtype.kind == e.dtype.kind == "float"
+        and e.args[0].dtype.bits < e.dtype.bits
+    )
+
+
+def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter[S.Buffer] | None = None) -> bool:
+    """Whether three accesses to one buffer may lie side by side under a condition, as those of short loops do, which a
+    compiler unrolls. `counts` are those so far in one iteration of the loop around."""
+    if isinstance(s, S.For):
+        length = s.extent.value if s.extent.op == "const" else MOST_COPIES + 1
+        if length > MOST_COPIES:
+            return _has_groups(s.body, 1, False, Counter())
+        return _has_groups(s.body, times * length, inside, Counter() if counts is None else counts)
+    if inside and counts is not None:
+        loads = [e.value for e in post_order(S.expressions(s)) if e.op == "load"]
+        for b in [*loads, *([s.buffer] if isinstance(s, S.Store) else [])]:
+            counts[b] += times
+            if counts[b] > 2:
+                return True
+    return any(_has_groups(x, times, inside or isinstance(s, S.If), counts) for x in S.children(s))
+
+
+def _has_gaps(body: S.Stmt) -> bool:
+    """Whether a loop reads some, but not all, elements of one or two bytes in each of its steps.
+
+    for i: B[i*8 : i*8 + 8] = A[i*11 : i*11 + 8], in any order: gcc 12 loads a vector for the last 8, too. Groups of
+    wider elements, and those without a gap, showed none of it.
+    """
+    analyzer = Analyzer()
+    found: defaultdict[tuple[S.Buffer, Expr, int, Poly], set[int]] = defaultdict(set)
+
+    def visit(s: S.Stmt, loops: tuple[S.For, ...]) -> None:
+        for e in post_order(S.expressions(s)):
+            if e.op == "load" and e.dtype.lanes == 1 and e.dtype.bytes <= 2:
+                _note(analyzer.poly(e.args[0]), e.value, loops, found)
+        around = (*loops, s) if isinstance(s, S.For) else loops
+        for child in S.children(s):
+            visit(child, around)
+
+    visit(body, ())
+    return any(FEWEST_TOGETHER <= len(places) < step for (_, _, step, _), places in found.items())
+
+
+def _note(
+    index: Poly,
+    buffer: S.Buffer,
+    loops: Sequence[S.For],
+    found: dict[tuple[S.Buffer, Expr, int, Poly], set[int]],
+) -> None:
+    """Note where a load with that index lies among the elements that one step of a loop passes, for each loop whose
+    inner ones are all written out."""
+    inner: list[range] = []
+    for loop in reversed(loops):
+        parts = index.affine_in(loop.var)
+        if parts is None:
+            return
+        step, rest = parts
+        if step:
+            start = rest.terms.get((), 0)
+            key = (buffer, loop.var, abs(step), rest - start)
+            found[key] |= {(start + sum(offsets)) % abs(step) for offsets in product(*inner)}
+        length = loop.extent.value if loop.extent.op == "const" else MOST_COPIES + 1
+        if length * prod(map(len, inner)) > MOST_COPIES:
+            return
+        inner.append(range(0, step * length, step) if step else range(1))
+        index = rest
