@@ -1,9 +1,9 @@
-"""Predicted schedules: the choice of a model of this machine for a workload without a record, within a second.
+"""Predicted schedules: the choice of a model of this machine for a workload without a record, within seconds.
 
 `tune --trials 0` searches the whole space for it and verifies what it finds. Here there is a time limit, because
-`build` is waiting: `foreseen` looks at a few sketches, and gives nothing where even that takes too long. The answer is
-remembered in the user's cache folder, so that the same build gives the same schedule whatever else the machine
-does; that there was no time for one, for a day.
+`build` is waiting: `foreseen` looks at a few sketches, and takes the best that it has seen when the time is over. The
+answer is remembered in the user's cache folder, so that the same build gives the same schedule whatever else the
+machine does; one that was cut short, or found nothing in time, for a day.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from autosched.space.workload import Workload
 
 #: Seconds that finding the answer may take.
-LIMIT_S = 1.2
+LIMIT_S = 3.0
 #: Sketches that are looked at, and seconds after which none is begun.
-SKETCHES, PATIENCE_S = 6, 0.5
+SKETCHES, PATIENCE_S = 12, 1.5
 #: Length of a dimension that nobody has given. Asking the workload for inputs may load a file.
 USUAL_SIZE = 1024
 #: Seconds after which it is tried again where there was no time: the machine may have been busy.
 AGAIN_S = 86_400.0
-_VERSION = 1
+_VERSION = 2
 _LATE = "no prediction within"
 
 
@@ -79,28 +79,36 @@ def foreseen(
 
 
 def _within_limit(w: Workload, target: Target, at: dict[str, int], limit_s: float) -> tuple[Foreseen | None, str]:
+    """The best choice that was found within the time, with the reason why it may not be the last word."""
+    late = f"{_LATE} {limit_s:g} s, `autosched tune` with --trials 0 takes the time"
+    found, why = None, late
     try:
         with within(limit_s):
-            return choose_by_model(w, target, at)
+            for found, why in choices_by_model(w, target, at):  # noqa: B007  # the last one is it
+                pass
     except TooLate:
-        return None, f"{_LATE} {limit_s:g} s, `autosched tune` with --trials 0 takes the time"
+        return found, late
     except Exception as error:  # a search space is its author's code, and a model may fail on what it makes
         return None, f"no prediction: {' '.join(str(error).split())[:200]}"
+    return found, why
 
 
-def choose_by_model(w: Workload, target: Target, at: dict[str, int]) -> tuple[Foreseen | None, str]:
-    from autosched.search.predicted import look_ahead  # as above
+def choices_by_model(w: Workload, target: Target, at: dict[str, int]) -> Iterator[tuple[Foreseen | None, str]]:
+    """Better and better choices; or None once, and why there is none."""
+    from autosched.search.predicted import outlooks  # as above
 
     space = w.search_space(with_machine(target), at)
     prior = machine_model(space.feature_names, target)
     if prior is None:
-        return None, "no prediction: there is no model of this device"
-    outlook = look_ahead(space, prior.seconds, sketches=SKETCHES, patience_s=PATIENCE_S)
-    if not outlook.choices:
-        return None, "no prediction: its search space has no valid point"
-    best = outlook.choices[0]
-    sketch = space.sketches[best.candidate.sketch]
-    return Foreseen(sketch.name, sketch.trace, sketch.values(best.candidate.indices), best.seconds), ""
+        yield None, "no prediction: there is no model of this device"
+        return
+    best = None
+    for outlook in outlooks(space, prior.seconds, sketches=SKETCHES, patience_s=PATIENCE_S):
+        best = outlook.choices[0]
+        sketch = space.sketches[best.candidate.sketch]
+        yield Foreseen(sketch.name, sketch.trace, sketch.values(best.candidate.indices), best.seconds), ""
+    if best is None:
+        yield None, "no prediction: its search space has no valid point"
 
 
 # -- what was found before ------------------------------------------------------------------------
@@ -133,6 +141,7 @@ _FORESEEN = Fields(
         "trace": Form.array(),
         "knobs": Form.object(Form.integer(), "an object of integers"),
         "seconds": Form.number(above=0),
+        "late": Form.flag(),
     }
 )
 
@@ -145,7 +154,8 @@ def _read(file: Path) -> tuple[Foreseen | None, str] | None:
                 return None, why
             case {"sketch": _}:
                 _FORESEEN.check(found)
-                return Foreseen(found["sketch"], found["trace"], found["knobs"], float(found["seconds"])), ""
+                if not found["late"] or time.time() - file.stat().st_mtime < AGAIN_S:
+                    return Foreseen(found["sketch"], found["trace"], found["knobs"], float(found["seconds"])), ""
     return None
 
 
@@ -153,7 +163,7 @@ def _write(file: Path, found: tuple[Foreseen | None, str]) -> None:
     choice, why = found
     data: dict[str, Any] = {"none": why}
     if choice is not None:
-        data = {"sketch": choice.sketch, "trace": choice.trace, "knobs": choice.knobs, "seconds": choice.seconds}
+        data = {**asdict(choice), "late": bool(why)}
     if file.is_absolute():
         with suppress(OSError):  # the next process predicts anew
             write_whole(file, lambda out: out.write(json.dumps(data).encode()))

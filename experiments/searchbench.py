@@ -76,7 +76,7 @@ def measure(p: Program, target: Target, budget_s: float, trials: int | None) -> 
     work = p.work()
     inputs = work.sample_inputs(None)
     wanted = p.reference(*inputs)
-    outputs = [np.empty_like(x) for x in (wanted if isinstance(wanted, tuple | list) else [wanted])]
+    outputs = [np.empty([int(n.value) for n in t.shape], str(t.dtype)) for t in work.outputs]
     row: dict[str, Any] = {"part": p.part, **space_of(work, target)}
     with tempfile.TemporaryDirectory() as folder, fresh_predictions(f"{folder}/cache"):
         modules = {"plain": build(default_schedule(work.args, target), target, args=work.args)}

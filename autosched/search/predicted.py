@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,6 +74,21 @@ def look_ahead(
     At most so many `sketches` that have points are looked at, and none is begun after `patience_s` seconds of work. The
     answer depends on the seed, and on the speed of this machine only where that ends it.
     """
+    found = Outlook((), 0)
+    for found in outlooks(space, seconds, seed=seed, sketches=sketches, patience_s=patience_s):  # noqa: B007
+        pass
+    return found
+
+
+def outlooks(
+    space: SpaceLike,
+    seconds: Callable[[FloatArray], FloatArray],
+    *,
+    seed: int = 0,
+    sketches: int = 16,
+    patience_s: float = 8.0,
+) -> Iterator[Outlook]:
+    """What `look_ahead` returns at the end, and before it what is known after each step."""
     begun, rng = time.thread_time(), np.random.default_rng(seed)
     points = Points(space).sketches
     # The choices in the name of a sketch, `template[a=1, b=left]`, and that of its template.
@@ -90,8 +105,13 @@ def look_ahead(
             log.warning("sketch %s is passed over: %s", space.sketches[number].name, error)
         if len(look.seconds):
             looks[number] = look
+            yield _outlook(looks)
     for number in sorted(looks, key=lambda number: (looks[number].best, number))[:FINALISTS]:
         _evolve(looks[number], seconds, SECOND, rng)
+        yield _outlook(looks)
+
+
+def _outlook(looks: Mapping[int, _Look]) -> Outlook:
     ranked = sorted(looks, key=lambda number: (looks[number].best, number))
     chosen = [Predicted(Candidate(n, tuple(looks[n].rows[0].tolist())), looks[n].best) for n in ranked]
     return Outlook(tuple(chosen), sum(len(look.met) for look in looks.values()))

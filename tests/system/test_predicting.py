@@ -71,7 +71,7 @@ def test_without_any_record_a_model_predicts(data):
 
 def test_the_same_build_gives_the_same_schedule(data, monkeypatch):
     first = autosched.build(dense()).provenance
-    monkeypatch.setattr(predicting, "choose_by_model", lambda *_: pytest.fail("it is remembered"))
+    monkeypatch.setattr(predicting, "choices_by_model", lambda *_: pytest.fail("it is remembered"))
     assert autosched.build(dense()).provenance == first
     monkeypatch.setattr(predicting, "answers", {})  # another process
     assert autosched.build(dense()).provenance == first
@@ -127,23 +127,44 @@ def test_no_time_for_a_prediction(data, monkeypatch):
     def slow(*_):
         while True:
             time.sleep(0.001)
+        yield
 
-    monkeypatch.setattr(predicting, "choose_by_model", slow)
+    monkeypatch.setattr(predicting, "choices_by_model", slow)
     found, why = predicting.foreseen(dense(), LLVM, "x", None, limit_s=0.05)
     assert found is None and why.startswith("no prediction within 0.05 s")
     monkeypatch.setattr(predicting, "answers", {})
-    monkeypatch.setattr(predicting, "choose_by_model", lambda *_: (None, "asked again"))
+    monkeypatch.setattr(predicting, "choices_by_model", lambda *_: [(None, "asked again")])
     assert predicting.foreseen(dense(), LLVM, "x", None) == (None, why), "for a day"
     monkeypatch.setattr(predicting, "AGAIN_S", -1.0)
     monkeypatch.setattr(predicting, "answers", {})
     assert predicting.foreseen(dense(), LLVM, "x", None) == (None, "asked again")
 
 
+def test_what_was_seen_in_time_is_taken(data, monkeypatch):
+    """On a busy machine the search is cut short; for a day that is the answer, and then there may be a better one."""
+    first, better = (predicting.Foreseen(name, [], {}, seconds) for name, seconds in (("first", 2.0), ("better", 1.0)))
+
+    def slow(*_):
+        yield first, ""
+        while True:
+            time.sleep(0.001)
+
+    monkeypatch.setattr(predicting, "choices_by_model", slow)
+    assert predicting.foreseen(dense(), LLVM, "x", None, limit_s=0.05)[0] == first
+    monkeypatch.setattr(predicting, "choices_by_model", lambda *_: [(first, ""), (better, "")])
+    monkeypatch.setattr(predicting, "answers", {})
+    assert predicting.foreseen(dense(), LLVM, "x", None)[0] == first
+    monkeypatch.setattr(predicting, "AGAIN_S", -1.0)
+    for _ in range(2):
+        monkeypatch.setattr(predicting, "answers", {})
+        assert predicting.foreseen(dense(), LLVM, "x", None) == (better, "")
+
+
 def test_a_search_space_that_fails_costs_the_prediction_only(data, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("in a template")
 
-    monkeypatch.setattr(predicting, "choose_by_model", broken)
+    monkeypatch.setattr(predicting, "choices_by_model", broken)
     found = autosched.build(dense()).provenance
     assert found["kind"] == "default"
     assert found["note"] == "no record of this workload; no prediction: in a template: the default schedule"
