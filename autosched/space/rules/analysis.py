@@ -19,10 +19,14 @@ from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
-#: Points of a window of reductions that is written out: 7 x 7 at most.
-MAX_WINDOW = 49
+#: Points of a window of reductions that is written out, and terms of a sum of neighbours in a row.
+MAX_WINDOW, FEW_TERMS = 64, 8
+#: Channels of a pixel.
+MOST_CHANNELS = 4
 #: Floating-point operations that cost less than storing a value and loading it again.
 CHEAP = 2
+#: Kinds of operators that cost something.
+_WORK = ("arith", "bits", "compare", "choice", "cast", "math")
 #: Inlined bodies stand in for reads up to this many accesses of one stage.
 MAX_ACCESSES = 4096
 
@@ -118,16 +122,17 @@ def _reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     return iter(dict.fromkeys(e for value in body for e in reads(value)))
 
 
-def accesses(stage: Stage) -> list[Access]:
-    """The reads of a stage in terms of its own axes, inlined stages looked through; each one once."""
-    found: dict[tuple[Tensor, tuple[Expr, ...]], None] = {}
+def _reached(stage: Stage) -> dict[tuple[Tensor, tuple[Expr, ...]], bool]:
+    """The elements that an element of a stage is made of, in terms of its own axes, each one once; and whether it is
+    computed right there, because its stage is inlined. Those of inlined stages come first, the others reversed."""
+    found: dict[tuple[Tensor, tuple[Expr, ...]], bool] = {}
     waiting = [(e.value, e.args) for e in _reads(stage.body)]
     seen = set(waiting)
     while waiting and len(found) < MAX_ACCESSES:
         tensor, indices = waiting.pop()
         source = stage.schedule.stage(tensor)
-        if source.attach.kind != "inline":
-            found[tensor, indices] = None
+        found[tensor, indices] = is_inlined = source.attach.kind == "inline"
+        if not is_inlined:
             continue
         at = {a.var: i for a, i in zip(source.axis, indices, strict=True)}
         for e in _reads(source.body):
@@ -135,7 +140,41 @@ def accesses(stage: Stage) -> list[Access]:
             if read not in seen:
                 seen.add(read)
                 waiting.append(read)
-    return [Access(tensor, indices) for tensor, indices in reversed(found)]
+    return found
+
+
+def accesses(stage: Stage) -> list[Access]:
+    """The reads of a stage in terms of its own axes, inlined stages looked through; each one once."""
+    return [Access(*read) for read, is_inlined in reversed(_reached(stage).items()) if not is_inlined]
+
+
+def work(stage: Stage) -> int:
+    """Operations of one iteration of a stage's loops, with what is inlined there; equal elements are computed once."""
+    inlined = (stage.schedule.stage(tensor) for (tensor, _), is_inlined in _reached(stage).items() if is_inlined)
+    return _operations(stage.body) + sum(_operations(source.body) for source in inlined)
+
+
+def _operations(body: tuple[Expr, ...]) -> int:
+    found = sum(not is_index(e) and OPS[e.op].kind in _WORK for e in post_order(body))
+    return max(1, found)
+
+
+#: Iterations of an axis whose length is a size of the program, where a number is needed to compare.
+USUAL_LENGTH = 1024
+
+
+def iterations(axes: Iterable[IterVar]) -> int:
+    """The number of iterations of loops over all these axes, about."""
+    return math.prod(length(a) or USUAL_LENGTH for a in axes)
+
+
+def recomputed(stage: Stage) -> float:
+    """How many times an element would be computed if the stage were inlined into all its readers, on average.
+
+    S[y, x] = W[y, x, 0] + W[y, x, 1]   ->   1: each element of W[y, x, 2] is used once, in two of S's terms
+    """
+    used = sum(len(reads_of(r, stage)) * iterations((*r.axis, *r.reduce_axis)) for r in readers(stage))
+    return used / iterations(stage.axis)
 
 
 def readers(stage: Stage) -> list[Stage]:
@@ -213,16 +252,23 @@ def is_window(stage: Stage) -> bool:
 
 
 def is_stencil(stage: Stage) -> bool:
-    """A window in which each read goes along with the result, or is one of the window's own coefficients: what
-    neighbours share lies in the window, so its terms are best written out.
+    """A reduction of a few terms, of which each goes along with the result, but for coefficients: there is nothing to
+    keep for other points of the result that its terms, once written out, would not share.
 
-    S[y, x, c] = sum of A[y + dy, x + dx, c] * W[dy, dx]
+    S[y, x, c] = sum of A[y + dy, x + dx, c] * W[dy, dx]        S[y, x, c] = sum of A[y, x, k] * M[c, k]
+
+    Long rows of an input stay sums of rows, which are added up in lanes.
     """
-    if is_opaque(stage) or not is_window(stage):
+    if is_opaque(stage) or not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
         return False
-    axes = long_axes(stage)
-    mentioned = (sum(a.mentions(axis) for axis in axes) for a in accesses(stage))
-    return all(n in (0, len(axes)) for n in mentioned)
+    axes = [a for a in stage.axis if not has_fewer([a], FEW_TERMS)]
+    found = accesses(stage)
+    if not {sum(a.mentions(axis) for axis in axes) for a in found} <= {0, len(axes)} or not axes:
+        return False
+    rows = (
+        a for a in found if a.is_contiguous(stage.reduce_axis[-1]) and stage.schedule.stage(a.tensor).is_placeholder
+    )
+    return is_window(stage) or has_fewer(stage.reduce_axis, FEW_TERMS + 1) or not any(rows)
 
 
 def is_contraction(stage: Stage) -> bool:

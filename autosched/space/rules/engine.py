@@ -53,6 +53,12 @@ class Plan:
     is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
     prefetched: set[tuple[Stage, Tensor]] = field(default_factory=set)  #: (stage, what its loops prefetch)
     placed: int = 0  #: stages of a long pipeline that were placed so far
+    extra_work: float = 0.0  #: operations that inlined stages have added so far
+    plain_work: float = 0.0  #: operations of the program with every stage stored
+
+    def __post_init__(self) -> None:
+        computed = (x for x in self.s.stages if not x.is_placeholder)
+        self.plain_work = sum(analysis.iterations((*x.axis, *x.reduce_axis)) * analysis.work(x) for x in computed)
 
     @property
     def machine(self) -> Machine:

@@ -56,6 +56,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         sums.sums_of_columns,
         sums.reduction_in_place,
         rows.whole_pixels,
+        rows.planes_of_pixels,
         rows.whole_rows,
     )
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from autosched.ir.expr import is_const
+from autosched.ir.visit import post_order
 from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.engine import Place, Plan, rule
-from autosched.space.rules.rows import loops_of_producer
+from autosched.space.rules.rows import ROWS, loops_of_producer
 
 #: Chains of inlined stages may read so many elements for one of theirs.
 MAX_TAPS = 64
+#: Operations of one element that are written out, inlined stages included, and those of all rows of a strip.
+MAX_WORK, MAX_WRITTEN_OUT = 2048, 4096
+#: Arithmetic of a sketch, at most, in multiples of that of the program with every stage stored.
+MAX_RECOMPUTED = 8
 #: Stages of a pipeline whose places are chosen one by one; where there are more, every n-th is stored.
 MOST_CHOSEN = 3
 #: The two places that are none of a reader's loops.
@@ -44,7 +49,15 @@ def _costs_nothing(plan: Plan, stage: Stage) -> bool:
         return False
     if _must_be_stored(stage):
         return False
-    return analysis.uses_each_once(stage) or (analysis.is_plain(stage) and analysis.is_cheap(stage))
+    if analysis.is_plain(stage) and analysis.is_cheap(stage):
+        return True
+    return bool(analysis.readers(stage)) and analysis.recomputed(stage) <= 1 and _is_short_with(stage)
+
+
+def _is_short_with(stage: Stage) -> bool:
+    """Whether the readers of a stage stay short enough to be written out for each vector, if it is inlined."""
+    own = analysis.work(stage)
+    return all(analysis.work(r) + len(analysis.reads_of(r, stage)) * own <= MAX_WORK for r in analysis.readers(stage))
 
 
 def _must_be_stored(stage: Stage) -> bool:
@@ -61,7 +74,23 @@ def always_inline(plan: Plan, stage: Stage) -> None:
 
     B = A + 1;  C = B * 2   ->   C = (A + 1) * 2
     """
+    _inline(plan, stage)
+
+
+def _inline(plan: Plan, stage: Stage) -> None:
+    """Inline a stage; fewer rows of a reader are written out together, the longer it becomes."""
+    readers = analysis.readers(stage)
+    plan.extra_work += _extra_work(stage)
     stage.compute_inline()
+    for reader in readers:
+        rows, work = plan.knob_of(reader, "rows"), analysis.work(reader)
+        if rows is not None and is_injective(reader) and work * ROWS[-1] > MAX_WRITTEN_OUT:
+            plan.s.constrain(rows * work <= MAX_WRITTEN_OUT, f"{reader.name} is long: too much is written out")
+
+
+def _extra_work(stage: Stage) -> float:
+    """Operations that inlining a stage adds to the program."""
+    return (analysis.recomputed(stage) - 1) * analysis.iterations(stage.axis) * analysis.work(stage)
 
 
 def _constant(plan: Plan, stage: Stage) -> bool:
@@ -101,9 +130,12 @@ def common_places(plan: Plan, stage: Stage) -> list[Place]:
     return [p for p in first if all(p in other for other in others)]
 
 
-def _may_inline(stage: Stage) -> bool:
-    dear = analysis.has_math(stage) and not analysis.uses_each_once(stage)
-    return is_injective(stage) and not _must_be_stored(stage) and not dear and analysis.taps(stage) <= MAX_TAPS
+def _may_inline(plan: Plan, stage: Stage) -> bool:
+    if not is_injective(stage) or _must_be_stored(stage):
+        return False
+    if analysis.recomputed(stage) > 1 and (analysis.has_math(stage) or analysis.taps(stage) > MAX_TAPS):
+        return False
+    return _is_short_with(stage) and plan.extra_work + _extra_work(stage) <= (MAX_RECOMPUTED - 1) * plan.plain_work
 
 
 def _window(stage: Stage, places: list[Place]) -> tuple[Place, Place] | None:
@@ -147,6 +179,12 @@ def _is_undecided(plan: Plan, stage: Stage) -> bool:
     return not fixed and not _costs_nothing(plan, stage)
 
 
+def _is_looked_up(stage: Stage) -> bool:
+    """Whether data tell which elements its readers take: any iteration of theirs may need any of them."""
+    found = (a for r in analysis.readers(stage) for a in analysis.reads_of(r, stage))
+    return any(e.op == "read" for a in found for e in post_order(a.indices))
+
+
 @rule(when=lambda plan, stage: analysis.is_inner(stage))
 def compute_location(plan: Plan, stage: Stage) -> None:
     """In loops of its own: before its readers, or at one of their loops; or inlined.
@@ -156,12 +194,12 @@ def compute_location(plan: Plan, stage: Stage) -> None:
                               for y: P;  for y: C                  as it is
                               for y: (P[y+2] = ..)  C = ..         sliding: the rest is kept
     """
-    places = common_places(plan, stage)
+    places = [] if _is_looked_up(stage) else common_places(plan, stage)
     window = _window(stage, places)
-    named = {"inline": _may_inline(stage), SLIDING: window is not None}
+    named = {"inline": _may_inline(plan, stage), SLIDING: window is not None}
     way = choose_way(plan, stage, [*(w for w in named if named[w]), *(p.name for p in reversed(places)), ROOT])
     if way == "inline":
-        stage.compute_inline()
+        _inline(plan, stage)
         return
     if way != ROOT:
         place = window[0] if window and way == SLIDING else next(p for p in places if p.name == way)

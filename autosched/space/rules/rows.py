@@ -27,8 +27,6 @@ from autosched.te.tensor import IterVar
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16
-#: Channels of a pixel.
-MOST_CHANNELS = 4
 #: Vectors of results that are written out; each comes with all that it is computed from.
 MOST_VECTORS = 32
 #: Rows that are written out together.
@@ -44,7 +42,7 @@ def _steps_over_pixels(plan: Plan, stage: Stage) -> bool:
     if (
         not _is_map(plan, stage)
         or len(stage.axis) < 3
-        or not 1 < (analysis.length(stage.axis[-1]) or SHORT) <= MOST_CHANNELS
+        or not 1 < (analysis.length(stage.axis[-1]) or SHORT) <= analysis.MOST_CHANNELS
     ):
         return False
     return any(any(step not in (0, 1) for step in steps) for steps in _steps_of_pixels(stage))
@@ -113,6 +111,58 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
     _strips(plan, stage, outer, block, inside)
 
 
+def _mixes_channels(plan: Plan, stage: Stage) -> bool:
+    """Whether the few channels of a pixel are made in different ways, or of other channels: lanes along a row would
+    differ by channel then. It looks through stages that are not settled yet."""
+    if not _is_map(plan, stage) or len(stage.axis) < 2:
+        return False
+    waiting = [(stage, stage.axis[-2], stage.axis[-1])]
+    seen = {stage}
+    while waiting:
+        reader, x, c = waiting.pop()
+        if not 1 < (analysis.length(c) or SHORT) <= analysis.MOST_CHANNELS:
+            continue
+        if _is_decided_by(reader, c):
+            return True
+        for a in analysis.accesses(reader):
+            source = reader.schedule.stage(a.tensor)
+            if a.mentions(x) != a.mentions(c):
+                return True
+            if (
+                a.mentions(c)
+                and a.dimension(c) == len(a.indices) - 1 > 0
+                and source not in seen
+                and is_injective(source)
+            ):
+                seen.add(source)
+                waiting.append((source, source.axis[-2], source.axis[-1]))
+    return False
+
+
+def _is_decided_by(stage: Stage, axis: IterVar) -> bool:
+    """Whether a condition in the expressions of a stage asks for the place along an axis."""
+    decisions = (e.args[0] for e in post_order(stage.body) if e.op in ("select", "if_then_else"))
+    return any(axis.var in variables(condition) for condition in decisions)
+
+
+@rule(when=_mixes_channels)
+def planes_of_pixels(plan: Plan, stage: Stage) -> None:
+    """Pixels whose channels differ: a vector of pixels for each channel, which are stored interleaved.
+
+    for x: for c: C[x, c] = f(A[x, 0], A[x, 1], c)   ->   for x.o: unroll c: C[x.o*16 : x.o*16+16, c] = f(.., c)
+    """
+    *outer, x, c = (stage.roots[a] for a in stage.axis)
+    widths = long_lanes(plan.machine, _types(stage), analysis.length(stage.axis[-2]))
+    block, lane = stage.split(x, factor=plan.knob(stage, "lanes", widths))
+    stage.reorder(block, c, lane)
+    stage.unroll(c)
+    stage.vectorize(lane)
+    if outer:
+        _strips(plan, stage, outer, block, [c, lane])
+    else:
+        stage.parallel(block)
+
+
 def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop]) -> None:
     """Tasks of strips of rows, each walked block after block; `inside` is a block."""
     *outer, y = outer
@@ -176,9 +226,15 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
     types = _types(stage)
     at_root = stage.attach.kind == "root"
     host = stage.attach.stage
-    if host is not None and not at_root and len(stage.axis) < len(host.axis):
+    if host is not None and not at_root and len(stage.axis) < len(host.axis) - _has_channels(host):
         return  # a few elements, one for each row
-    outer, row, n = _row(stage)
+    if _mixes_channels(plan, stage):
+        *outer, row, c = (stage.roots[a] for a in stage.axis)
+        n = analysis.length(stage.axis[-2])
+        stage.reorder(c, row)
+        stage.unroll(c)
+    else:
+        outer, row, n = _row(stage)
     if at_root and outer:
         stage.parallel(fuse_all(stage, outer))
     widths = long_lanes(plan.machine, types, n)
@@ -188,6 +244,11 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
     stage.vectorize(lane)
     if at_root and not outer:
         stage.parallel(vector)
+
+
+def _has_channels(stage: Stage) -> bool:
+    """Whether its rows are of pixels, not of single elements."""
+    return analysis.has_fewer(stage.axis[-1:], analysis.MOST_CHANNELS + 1)
 
 
 def _is_padding(stage: Stage) -> bool:
