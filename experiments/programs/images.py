@@ -182,7 +182,7 @@ def median_3x3(height: int = 1080, width: int = 1920) -> tuple[te.Tensor, ...]:
 
 
 @program(peers.nlm_reference, inputs=peers.light, numba=loops.non_local_means)
-def non_local_means(height: int = 320, width: int = 480) -> tuple[te.Tensor, ...]:
+def non_local_means(height: int = 240, width: int = 320) -> tuple[te.Tensor, ...]:
     """image[height, width] by non-local means: 7x7 places searched, patches of 3x3 compared."""
     image = te.placeholder((height, width), name="image")
     edge = te.repeat_edge(image)

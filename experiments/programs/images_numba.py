@@ -246,16 +246,16 @@ def non_local_means(image, out):
     wide = np.empty((h + 8, w + 8), np.float32)
     for y in prange(h + 8):
         row = image[min(max(y - 4, 0), h - 1)]
-        wide[y, 4 : w + 4] = row
-        wide[y, :4] = row[0]
-        wide[y, w + 4 :] = row[w - 1]
+        for x in range(w + 8):
+            wide[y, x] = row[min(max(x - 4, 0), w - 1)]
     for y in prange(h):
         total, weights = np.zeros(w, np.float32), np.zeros(w, np.float32)
         column = np.empty(w + 2, np.float32)
         for sy in range(7):
             for sx in range(7):
                 a, b, c = wide[y + 3, 3 : w + 5], wide[y + 4, 3 : w + 5], wide[y + 5, 3 : w + 5]
-                d, e, f = wide[y + sy, sx : sx + w + 2], wide[y + sy + 1, sx:], wide[y + sy + 2, sx:]
+                end = sx + w + 2
+                d, e, f = wide[y + sy, sx:end], wide[y + sy + 1, sx:end], wide[y + sy + 2, sx:end]
                 for x in range(w + 2):
                     p, q, r = a[x] - d[x], b[x] - e[x], c[x] - f[x]
                     column[x] = p * p + q * q + r * r
@@ -276,9 +276,8 @@ def bilateral_5x5(image, out):
         wide = np.empty((5, w + 4), np.float32)
         for dy in range(5):
             row = image[min(max(y + dy - 2, 0), h - 1)]
-            wide[dy, 2 : w + 2] = row
-            wide[dy, :2] = row[0]
-            wide[dy, w + 2 :] = row[w - 1]
+            for x in range(w + 4):
+                wide[dy, x] = row[min(max(x - 2, 0), w - 1)]
         total, weights = np.zeros(w, np.float32), np.zeros(w, np.float32)
         centre = image[y]
         for dy in range(5):
@@ -313,7 +312,9 @@ def equalize_histogram(image, out):
     table = np.empty(256, np.uint8)
     below, least = 0, -1
     for value in range(256):
-        below += counts[:, :, value].sum()
+        for part in range(parts):
+            for k in range(4):
+                below += counts[part, k, value]
         if least < 0 and below > 0:
             least = below
         table[value] = np.uint8(min(max(below - least, 0) * _F(255) / _F(max(h * w - least, 1)) + _HALF, _F(255)))
@@ -331,8 +332,9 @@ def affine_warp(image, matrix, out):
             px = matrix[0, 0] * _F(x) + matrix[0, 1] * _F(y) + matrix[0, 2]
             py = matrix[1, 0] * _F(x) + matrix[1, 1] * _F(y) + matrix[1, 2]
             fx, fy = np.floor(px), np.floor(py)
-            x0, y0 = min(max(int(fx), 0), w - 1), min(max(int(fy), 0), h - 1)
-            x1, y1 = min(max(int(fx) + 1, 0), w - 1), min(max(int(fy) + 1, 0), h - 1)
+            i, j = np.int32(fy), np.int32(fx)
+            x0, y0 = np.uint32(min(max(j, 0), w - 1)), np.uint32(min(max(i, 0), h - 1))
+            x1, y1 = np.uint32(min(max(j + 1, 0), w - 1)), np.uint32(min(max(i + 1, 0), h - 1))
             ax, ay = px - fx, py - fy
             upper = image[y0, x0] + ax * (image[y0, x1] - image[y0, x0])
             lower = image[y1, x0] + ax * (image[y1, x1] - image[y1, x0])
@@ -400,8 +402,8 @@ def median_3x3(image, out):
         for x in range(w):
             p, q = min(a[x], b[x]), max(a[x], b[x])
             low[x], high[x], mid[x] = min(p, c[x]), max(q, c[x]), max(p, min(q, c[x]))
-        sort[:, 0] = sort[:, 1]
-        sort[:, w + 1] = sort[:, w]
+        for i in range(3):
+            sort[i, 0], sort[i, w + 1] = sort[i, 1], sort[i, w]
         l0, l2, m0, m2, h0, h2 = sort[0, :w], sort[0, 2:], sort[1, :w], sort[1, 2:], sort[2, :w], sort[2, 2:]
         o = out[y]
         for x in range(w):
@@ -447,16 +449,18 @@ def camera_pipe(raw, gains, matrix, out):
         top, end = strip * STRIP, min(strip * STRIP + STRIP, h)
         size = end - top
         clean = np.empty((size + 4, w + 4), np.int32)  # rows top - 2 and on: a Bayer border mirrors about its pixel
+        wide = np.empty(w + 4, np.uint16)
         for row in range(size + 4):
             y = top - 2 + row
             y = -y if y < 0 else (2 * (h - 1) - y if y >= h else y)
             near, up, down = raw[y], raw[abs(y - 2)], raw[y + 2 if y + 2 < h else 2 * (h - 1) - y - 2]
-            line = clean[row, 2 : w + 2]
+            wide[2 : w + 2] = near
+            wide[1], wide[0], wide[w + 2], wide[w + 3] = near[1], near[2], near[w - 2], near[w - 3]
+            left, right, line = wide[:w], wide[4:], clean[row, 2 : w + 2]
             even, odd = (gains[1], gains[0]) if y % 2 == 0 else (gains[2], gains[1])
             for x in range(w):
-                left, right = near[abs(x - 2)], near[x + 2 if x + 2 < w else 2 * (w - 1) - x - 2]
-                low = min(min(left, right), min(up[x], down[x]))
-                high = max(max(left, right), max(up[x], down[x]))
+                low = min(min(left[x], right[x]), min(up[x], down[x]))
+                high = max(max(left[x], right[x]), max(up[x], down[x]))
                 light = max(np.int32(min(max(near[x], low), high)) - 64, 0)
                 line[x] = np.int32(light * (odd if x % 2 else even)) >> 8
             clean[row, 1], clean[row, 0] = clean[row, 3], clean[row, 4]
@@ -471,10 +475,11 @@ def camera_pipe(raw, gains, matrix, out):
             a, b, c = colours[row].reshape(n), colours[row + 1].reshape(n), colours[row + 2].reshape(n)
             middle = sums[3 : n + 3]
             for j in range(n):
-                middle[j] = np.int32(a[j]) + np.int32(2) * np.int32(b[j]) + np.int32(c[j])
-            sums[:3], sums[n + 3 :] = sums[3:6], sums[n : n + 3]
-            left, right, o = sums[:n], sums[6:], out[top + row].reshape(n)
+                middle[j] = np.int32(a[j] + 2 * b[j] + c[j])
+            for j in range(3):
+                sums[j], sums[n + 3 + j] = sums[3 + j], sums[n + j]
+            before, after, o = sums[:n], sums[6:], out[top + row].reshape(n)
             for j in range(n):
-                blurred = (left[j] + np.int32(2) * middle[j] + right[j] + np.int32(8)) >> np.int32(4)
+                blurred = np.int32(before[j] + 2 * middle[j] + after[j] + 8) >> np.int32(4)
                 v = np.int32(b[j])
                 o[j] = np.uint8(min(max(v + ((v - blurred) >> np.int32(1)), 0), 255))
