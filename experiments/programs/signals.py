@@ -268,7 +268,7 @@ def _correlation_numpy(signal: Array) -> Array:
 
 
 @program(_correlation_reference, atol=0.1, numba=_correlation_numba, numpy=_correlation_numpy)
-def autocorrelation(n: int = 1 << 16, lags: int = 64) -> tuple[te.Tensor, ...]:
+def autocorrelation(n: int = 1 << 15, lags: int = 64) -> tuple[te.Tensor, ...]:
     """The sums of signal[i] * signal[i + lag] over signal[n], for each of 64 lags."""
     signal = te.placeholder((n,), name="signal")
     i = te.reduce_axis((0, n), "i")
@@ -309,7 +309,7 @@ def _biquad_numba(signal, c, out):  # type: ignore[no-untyped-def]
 
 
 @program(_biquad_reference, inputs=_biquad_inputs, numba=_biquad_numba)
-def biquad(n: int = 4096, channels: int = 512) -> tuple[te.Tensor, ...]:
+def biquad(n: int = 2048, channels: int = 1024) -> tuple[te.Tensor, ...]:
     """signal[n, channels] through a recursive filter of the second order, coefficients b0, b1, b2, a1, a2."""
     signal, c = te.placeholder((n, channels), name="signal"), te.placeholder((5,), name="coefficients")
     shape = (n, channels)
