@@ -156,13 +156,13 @@ def median_3x3(height: int = 1080, width: int = 1920) -> tuple[te.Tensor, ...]:
     def column(y: te.Expr, x: te.Expr) -> tuple[te.Expr, te.Expr, te.Expr]:
         return edge[y - 1, x], edge[y, x], edge[y + 1, x]
 
-    def least(a: te.Expr, b: te.Expr, c: te.Expr) -> te.Expr:
+    def least(a: Any, b: Any, c: Any) -> te.Expr:
         return te.min(te.min(a, b), c)
 
-    def most(a: te.Expr, b: te.Expr, c: te.Expr) -> te.Expr:
+    def most(a: Any, b: Any, c: Any) -> te.Expr:
         return te.max(te.max(a, b), c)
 
-    def between(a: te.Expr, b: te.Expr, c: te.Expr) -> te.Expr:
+    def between(a: Any, b: Any, c: Any) -> te.Expr:
         return te.max(te.min(a, b), te.min(te.max(a, b), c))
 
     shape = (height, width)

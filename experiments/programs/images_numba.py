@@ -3,7 +3,7 @@
 Each writes into its last arguments. Rows are read through slices of equal length, whose indices numba knows to be
 positive; a row that several passes need is kept in a buffer.
 """
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-redef, arg-type"
 
 from __future__ import annotations
 

@@ -110,7 +110,8 @@ def fft(batch: int = 256, stages: int = 10) -> tuple[te.Tensor, ...]:
                 te.select(first, im[b, even] + ti, im[b, even] - ti),
             )
 
-        return te.compute((batch, n), butterfly, name=f"stage{half}")
+        both = te.compute((batch, n), butterfly, name=f"stage{half}")
+        return both[0], both[1]
 
     for s in range(stages):
         re, im = stage(re, im, 1 << s)
