@@ -24,7 +24,7 @@ except ImportError:  # then there are no baselines of numba
 __all__ = ["PARTS", "Program", "Run", "close", "load", "prange", "program"]
 
 #: the modules of this folder, in the order of the table
-PARTS = ("images", "simulations", "signals", "others")
+PARTS = ("images", "algebra", "statistics", "simulations", "signals", "networks", "others")
 
 Array = np.ndarray
 #: runs a baseline once; returns its results, or None where it wrote them into the outputs
