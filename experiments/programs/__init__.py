@@ -19,7 +19,7 @@ from autosched.space.workload import WorkloadFunction
 try:
     from numba import prange
 except ImportError:  # then there are no baselines of numba
-    prange = range
+    prange: Any = range  # type: ignore[no-redef]
 
 __all__ = ["PARTS", "Program", "Run", "close", "load", "prange", "program"]
 
@@ -101,7 +101,7 @@ def program(
     """
 
     def made(fn: Callable[..., Any]) -> WorkloadFunction[...]:
-        work = workload(fn, inputs=inputs) if inputs else workload(fn)
+        work = workload(inputs=inputs)(fn)
         found = {name: _LIBRARIES[name](f) for name, f in baselines.items()}
         part = fn.__module__.rpartition(".")[2]
         _FOUND[fn.__name__] = Program(fn.__name__, part, work, reference, found, rtol, atol)
