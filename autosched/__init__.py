@@ -93,14 +93,14 @@ _HOME = {
     "workload": "autosched.space.workload",
 }
 
+_MODULES = {"nd": "runtime.ndarray", **{name: name for name in ("records", "te", "tir", "topi", "tvm")}}
+
 
 def __getattr__(name: str) -> Any:
     if name in ("Schedule", "create_schedule", "lower"):
         import_module("autosched.tir")  # for `lower(..).script()`; and lowering's linter, which `Schedule.check` asks
-    if name == "nd":
-        return import_module("autosched.runtime.ndarray")
-    if name in ("records", "te", "tir", "topi", "tvm"):
-        return import_module(f"autosched.{name}")
+    if name in _MODULES:
+        return import_module(f"autosched.{_MODULES[name]}")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'autosched' has no attribute {name!r}")

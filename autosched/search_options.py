@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autosched.errors import check_seed, expect
-from autosched.measure.protocol import MeasureOptions
+from autosched.measure.protocol import MeasureOptions as MeasureOptions
 from autosched.options import option
 from autosched.space.kinds import SPACES
 

@@ -84,8 +84,7 @@ def _workers(args: Any) -> AbstractContextManager[None]:
     """Processes that load the compiler while this one loads what `tune` needs, which takes them."""
     if args.verb != "tune" or args.at:
         return nullcontext()
-    from autosched.measure.protocol import MeasureOptions  # no other verb needs these at once
-    from autosched.measure.workers import early_workers
+    from autosched.measure import MeasureOptions, early_workers  # no other verb needs these at once
 
     return early_workers(args.target, MeasureOptions(**field_values(args, MeasureOptions)))
 

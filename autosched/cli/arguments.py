@@ -317,8 +317,7 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 def _add_search(parser: argparse.ArgumentParser, records: str) -> None:
     """Options of searching, measuring and recording, and of the display meanwhile."""
     # Loading these takes a fifth of the time that the command line needs to start: verbs without them do not wait.
-    from autosched.measure.protocol import MeasureOptions
-    from autosched.search_options import SearchOptions
+    from autosched.search_options import MeasureOptions, SearchOptions
 
     options.add_fields(parser, SearchOptions)
     options.add_records(parser, "-o", "--output", help=records)

@@ -25,14 +25,10 @@ def compile_function(function: Function, target: Target, known: Callable[[str], 
         from autosched.codegen.llvm import compile_llvm
 
         return compile_llvm(function, target, known)
-    if target.kind == "opencl":
-        from autosched.codegen.c_family import compile_opencl
+    if target.kind in ("opencl", "cuda"):
+        from autosched.codegen.c_family import compile_cuda, compile_opencl
 
-        return compile_opencl(function, target)
-    if target.kind == "cuda":
-        from autosched.codegen.c_family import compile_cuda
-
-        return compile_cuda(function, target)
+        return (compile_cuda if target.kind == "cuda" else compile_opencl)(function, target)
     if target.kind == "c":
         from autosched.codegen.c_program import compile_c
 

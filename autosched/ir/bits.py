@@ -2,7 +2,6 @@
 
 clz(x)                          zeros above the highest one
 reinterpret("int32", x)         the same bits as a number of another type
-ldexp(x, n)                     x * 2**n
 q_multiply_shift(x, y, 31, s)   a product of fixed-point numbers, rounded
 dp4a(a, b, c)                   c + the sum of four products of 8-bit integers
 """
@@ -13,15 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from autosched.errors import UsageError
-from autosched.ir.dtype import INT32
 from autosched.ir.dtype import dtype as to_dtype
-from autosched.ir.expr import Expr, as_expr, binary, cast, const, fold, is_const, make, maximum, minimum, select
-
-
-def _integer(spelling: str, e: Expr) -> Expr:
-    if not e.dtype.is_integer:
-        raise UsageError(f"{spelling} needs an integer, not {e.dtype}", asked=f"{spelling}({e!r})", legal="cast first")
-    return e
+from autosched.ir.expr import Expr, as_expr, binary, cast, const, fold, integer_operand, is_const, make, maximum, select
 
 
 def clz(x: object) -> Expr:
@@ -30,7 +22,7 @@ def clz(x: object) -> Expr:
     >>> clz(const(1, "uint8"))
     7
     """
-    e = _integer("clz", as_expr(x))
+    e = integer_operand("clz", as_expr(x))
     return cast("int32", fold("clz", e.dtype, (e,)))
 
 
@@ -64,22 +56,6 @@ def reinterpret(dtype: object, value: object) -> Expr:
     return make("reinterpret", to, (e,))
 
 
-def ldexp(x: object, n: object) -> Expr:
-    """`x * 2**n` for an integer `n`, rounded once; an integer `x` becomes float32 (of 64 bits: float64)."""
-    a, by = as_expr(x), _integer("ldexp", as_expr(n))
-    if not a.dtype.is_float:
-        a = cast("float64" if a.dtype.bits == 64 else "float32", a)
-    if by.dtype.scalar != "int32":
-        bound = 127 if by.dtype.bits == 8 else 5000  # more than the exponents of any type
-        if by.dtype.bits > 8:
-            by = minimum(by, const(bound, by.dtype))
-            by = maximum(by, const(-bound, by.dtype)) if by.dtype.kind == "int" else by
-        by = cast("int32", by)
-    lanes = max(a.dtype.lanes, by.dtype.lanes)
-    of = a.dtype.with_lanes(lanes)
-    return fold("ldexp", of, (cast(of, a), cast(INT32.with_lanes(lanes), by)))
-
-
 def infinity(dtype: object) -> Expr:
     """The largest value of a floating-point type."""
     return const(float("inf"), dtype)
@@ -91,7 +67,7 @@ def q_multiply_shift(x: object, y: object, q: object, s: object) -> Expr:
     `x` and `y` are int32 numbers with `q` bits after the point; a positive `s` shifts left before the
     product is taken, in 64 bits, and a negative one right after it.
     """
-    a, b, point, shift = (_integer("q_multiply_shift", as_expr(e)) for e in (x, y, q, s))
+    a, b, point, shift = (integer_operand("q_multiply_shift", as_expr(e)) for e in (x, y, q, s))
     if a.dtype.scalar != "int32" or b.dtype.scalar != "int32":
         raise UsageError(f"it multiplies int32, not {a.dtype} and {b.dtype}", asked="q_multiply_shift", legal="cast")
     left = cast("int64", maximum(shift, const(0, shift.dtype)))

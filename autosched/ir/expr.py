@@ -403,6 +403,12 @@ def require_integer(spelling: str, e: Expr) -> Expr:
     return e
 
 
+def integer_operand(spelling: str, e: Expr) -> Expr:
+    if not e.dtype.is_integer:
+        raise UsageError(f"{spelling} needs an integer, not {e.dtype}", asked=f"{spelling}({e!r})", legal="cast first")
+    return e
+
+
 def bitwise(op: str, on_bool: str, a: object, b: object) -> Expr:
     x, y = convert_pair(a, b)
     if x.dtype.is_bool:
@@ -423,8 +429,6 @@ RESULT_BOOL = frozenset(("isnan", "isinf", "isfinite"))
 def call(op: str, *operands: object) -> Expr:
     """A math intrinsic by name, for example `call("exp", x)`. Integers become floats first, of 64 bits float64."""
     if op == "ldexp":
-        from autosched.ir.bits import ldexp  # it stands on this module
-
         return ldexp(*operands)
     info = OPS[op]
     args: tuple[Expr, ...] = convert_pair(*operands) if info.arity == 2 else (as_expr(operands[0]),)
@@ -442,6 +446,22 @@ def call(op: str, *operands: object) -> Expr:
     if op == "popcount":
         require_integer(op, args[0])
     return make(op, BOOL.with_lanes(of.lanes) if op in RESULT_BOOL else of, args)
+
+
+def ldexp(x: object, n: object) -> Expr:
+    """`x * 2**n` for an integer `n`, rounded once; an integer `x` becomes float32 (of 64 bits: float64)."""
+    a, by = as_expr(x), integer_operand("ldexp", as_expr(n))
+    if not a.dtype.is_float:
+        a = cast("float64" if a.dtype.bits == 64 else "float32", a)
+    if by.dtype.scalar != "int32":
+        bound = 127 if by.dtype.bits == 8 else 5000  # more than the exponents of any type
+        if by.dtype.bits > 8:
+            by = minimum(by, const(bound, by.dtype))
+            by = maximum(by, const(-bound, by.dtype)) if by.dtype.kind == "int" else by
+        by = cast("int32", by)
+    lanes = max(a.dtype.lanes, by.dtype.lanes)
+    of = a.dtype.with_lanes(lanes)
+    return fold("ldexp", of, (cast(of, a), cast(INT32.with_lanes(lanes), by)))
 
 
 def row_major(shape: Sequence[Expr], simplify: Callable[[Expr], Expr] = lambda e: e) -> list[Expr]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autosched.measure.measurer import Measurer
     from autosched.measure.protocol import STATUSES, Job, Measurement, MeasureOptions
     from autosched.measure.stats import PlayoffResult, judge, significantly_faster
+    from autosched.measure.workers import early_workers
 
 __all__ = [
     "STATUSES",
@@ -22,12 +23,19 @@ __all__ = [
     "Measurement",
     "Measurer",
     "PlayoffResult",
+    "early_workers",
     "judge",
     "significantly_faster",
 ]
 
 #: name -> the module that has it, where that is not `protocol`
-_HOME = {"Measurer": "measurer", "PlayoffResult": "stats", "judge": "stats", "significantly_faster": "stats"}
+_HOME = {
+    "Measurer": "measurer",
+    "PlayoffResult": "stats",
+    "early_workers": "workers",
+    "judge": "stats",
+    "significantly_faster": "stats",
+}
 
 
 def __getattr__(name: str) -> Any:

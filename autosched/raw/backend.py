@@ -18,6 +18,8 @@ from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, UsageError, UsageTypeError
 from autosched.measure.jobs import describe
 from autosched.raw.spec import Argument, KernelSpec
+from autosched.runtime import jit as openmp
+from autosched.runtime import load
 from autosched.target import Target
 
 if TYPE_CHECKING:
@@ -133,8 +135,6 @@ class RawBackend:
         return artifact.identity
 
     def load(self, path: Path) -> Kernel:
-        from autosched.runtime import load  # in workers only: parents load no compiler
-
         artifact = Artifact.load(path)
         try:
             kernel = load(artifact, self._target)
@@ -172,8 +172,7 @@ def _opencl(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artif
 
 
 def _shared_library(spec: KernelSpec, knobs: Mapping[str, int], target: Target) -> Artifact:
-    from autosched.runtime import jit as openmp  # in workers only, as in `load`
-    from autosched.runtime.c_compiler import compile_object, link_shared  # as above
+    from autosched.runtime.c_compiler import compile_object, link_shared  # in workers only: parents load no compiler
 
     source = spec.full_source(knobs)
     parallel = "-fopenmp" in spec.options or re.search(r"^\s*#\s*pragma\s+omp\b", spec.source, re.MULTILINE) is not None

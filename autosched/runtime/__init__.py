@@ -36,17 +36,15 @@ def load(artifact: Artifact, target: Target) -> Kernel:
         from autosched.runtime.cuda import CudaKernel
 
         return CudaKernel(artifact, target)
-    if artifact.kind == "c":
-        from autosched.runtime.c_compiler import CKernel
+    if artifact.kind in ("c", "shared"):
+        from autosched.runtime.c_compiler import CKernel, SharedKernel
 
+        if artifact.kind == "shared":
+            return SharedKernel(artifact, target)
         try:
             return CKernel(artifact, target)
         except BuildError as error:
             return UnavailableKernel(artifact.signature, error)
-    if artifact.kind == "shared":
-        from autosched.runtime.c_compiler import SharedKernel
-
-        return SharedKernel(artifact, target)
     raise BuildError(
         "no runtime loads such code",
         asked=f"artifact of kind {artifact.kind!r}",

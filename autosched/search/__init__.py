@@ -12,6 +12,7 @@ from typing import Any, cast
 from autosched.errors import check_seed, expect
 from autosched.model.protocol import CostModel
 from autosched.plugins import PluginKind, construct, plugin_names
+from autosched.search.guard import GuardedStrategy
 from autosched.search.protocol import (
     Candidate,
     KnobLike,
@@ -80,8 +81,6 @@ def make_strategy(
     made = construct(KIND, name, space, seed=seed, model=model, options=options)
     if name in KIND.builtins:
         return cast(SearchStrategy, made)
-    from autosched.search.guard import GuardedStrategy
-
     return GuardedStrategy(name, made, space, seed=seed)
 
 

@@ -19,6 +19,7 @@ from typing import cast
 
 from autosched.errors import UsageTypeError
 from autosched.model.protocol import CostModel, FloatArray, IntArray, UncertainCostModel
+from autosched.search import make_strategy
 from autosched.search.base import PointStrategy, at_least
 from autosched.search.protocol import Candidate, SearchStrategy, SpaceLike, Trial
 
@@ -57,8 +58,6 @@ class BanditSearch(PointStrategy):
         window: int = 128,
         bonus: float = 0.01,
     ) -> None:
-        from autosched.search import make_strategy  # the table of strategies has this class in it
-
         at_least("bandit", 1, window=window)
         at_least("bandit", 0, initial=initial, bonus=bonus)
         names = [name.strip() for name in arms.split(",") if name.strip()]

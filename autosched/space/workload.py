@@ -23,6 +23,7 @@ from autosched.ir.dims import solved
 from autosched.ir.expr import Expr, variables
 from autosched.ir.node import order
 from autosched.schedule.trace import Trace
+from autosched.space.default import default_schedule
 from autosched.space.kinds import SPACES
 from autosched.space.samples import random_inputs
 from autosched.target import KINDS, Target
@@ -299,27 +300,16 @@ class Workload:
         it, so that there is something even where no rule can do anything, or one of the built-in rules fails.
         Raises WorkloadError where there is no sketch, and what `rules` raise.
         """
-        from autosched.space.rules import generated
-        from autosched.space.space import SearchSpace, template_space, with_default
+        from autosched.space.rules import space_of  # with all of lowering
 
         expect(space, "the name of a space", isinstance(space, str), f"the space of {self.name}")
         expect(rules, "a list of rules", isinstance(rules, (list, tuple)), f"the rules of {self.name}")
         if space and space not in SPACES:
             raise WorkloadError(f"there is no space {space!r}", asked=f"tune {self.name}", legal=", ".join(SPACES))
-        own = [t for t in self.templates if t.fits(target)]
-        auto = [generated(target, rules)] if space in ("auto", "all") or not (own or space) else []
-        try:
-            found = template_space(self, target, sizes, (own if space != "auto" else []) + auto)
-        except AutoschedError as error:
-            if rules or not auto or (own and space != "auto"):
-                raise
-            found = SearchSpace(self, target, (), {auto[0].name: str(error)})
-        return with_default(found, sizes) if auto else found
+        return space_of(self, target, sizes, space, rules)
 
     def defaults(self, target: Target, space: Any) -> tuple[list[Any], list[dict[str, int]]]:
         """The trace of the default schedule, which has no knobs."""
-        from autosched.space.default import default_schedule
-
         return default_schedule(self.args, target).trace.to_json(), [{}]
 
     def as_text(self, trace: list[Any], knobs: dict[str, int]) -> str:

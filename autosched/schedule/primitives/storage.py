@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
 from autosched.ir.expr import Expr, as_expr, cast, const, is_const, is_index, make, variables
+from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import rewrite, substitute
 from autosched.schedule import kinds as K
@@ -213,8 +214,6 @@ def transform_layout(s: Schedule, stage: Stage, mapping: Any) -> list[Loop]:
 
 def _inverse(axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str) -> tuple[list[IterVar], dict[Expr, Expr]]:
     """New axes, and each old one's variable as a formula over them. Raises Illegal where there is none."""
-    from autosched.ir.iter_map import Inversion, NoIterMap  # which few schedules need
-
     inversion = Inversion({a.var: a.extent for a in axes})
     made = []
     try:

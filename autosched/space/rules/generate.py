@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autosched.errors import UsageError
+from autosched.errors import AutoschedError, UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
 from autosched.space.rules import cpu_kernels, gpu, inline, rows, scans, sums, tiles
 from autosched.space.rules import scans as scatters
 from autosched.space.rules.engine import Plan, Rule, Walk
-from autosched.space.workload import Template
+from autosched.space.space import SearchSpace, template_space, with_default
+from autosched.space.workload import Template, Workload
 from autosched.target import Target
 
 #: Ansor's structure of tiles on CPUs.
@@ -94,3 +95,18 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
         walk(s, target).finish()
 
     return Template("auto", str(target.kind), auto, MAX_SKETCHES, walk)
+
+
+def space_of(
+    workload: Workload, target: Target, sizes: dict[str, int], space: str, rules: Sequence[Rule | str]
+) -> SearchSpace:
+    """The sketches of the workload's templates, of rules, or of both: see `Workload.search_space`."""
+    own = [t for t in workload.templates if t.fits(target)]
+    auto = [generated(target, rules)] if space in ("auto", "all") or not (own or space) else []
+    try:
+        found = template_space(workload, target, sizes, (own if space != "auto" else []) + auto)
+    except AutoschedError as error:
+        if rules or not auto or (own and space != "auto"):
+            raise
+        found = SearchSpace(workload, target, (), {auto[0].name: str(error)})
+    return with_default(found, sizes) if auto else found
