@@ -22,7 +22,7 @@ from autosched.codegen.c_statements import Statements
 from autosched.codegen.c_text import INDEX, Names
 from autosched.codegen.dialects import C
 from autosched.codegen.index_range import IndexRanges
-from autosched.codegen.signature import Signature, outside_calls
+from autosched.codegen.signature import Signature, entry_points, outside_calls
 from autosched.codegen.storage import (
     ALIGNMENT,
     Storage,
@@ -139,28 +139,6 @@ extern "C" {{
 #endif
 """
 
-_PACKED = """
-#include <time.h>
-
-int32_t {name}_packed(void **args, const int64_t *sizes, char *workspace, int64_t threads) {{
-  (void)args, (void)sizes, (void)workspace, (void)threads;
-  {call};
-  return 0;
-}}
-
-int64_t {name}_packed_workspace(const int64_t *sizes, int64_t threads) {{
-  (void)sizes, (void)threads;
-  return {need};
-}}
-
-int64_t {name}_packed_time(void **args, const int64_t *sizes, char *workspace, int64_t threads, int64_t number) {{
-  struct timespec before, after;
-  clock_gettime(CLOCK_MONOTONIC, &before);
-  for (int64_t i = 0; i < number; ++i) {name}_packed(args, sizes, workspace, threads);
-  clock_gettime(CLOCK_MONOTONIC, &after);
-  return (int64_t)(after.tv_sec - before.tv_sec) * 1000000000 + (after.tv_nsec - before.tv_nsec);
-}}
-"""
 
 
 class _HostStatements(Statements):
@@ -358,7 +336,7 @@ class _Emitter:
         need = "0" if measured is None else f"{self.name}_workspace({', '.join(words[n] for n in measured)})"
         call = f"{callee}({', '.join(words[n] for n in passed)})"
         parallel = is_parallel(self.function.body)
-        return CProgram(self.name, self._source(texts), _PACKED.format(name=self.name, call=call, need=need), parallel)
+        return CProgram(self.name, self._source(texts), entry_points(self.name, call, need), parallel)
 
     def _source(self, functions: list[str]) -> str:
         """The whole file: definitions that the functions call, then the functions."""

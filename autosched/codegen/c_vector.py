@@ -21,7 +21,7 @@ from autosched.codegen.storage import constant_bytes
 from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, is_const, is_index
-from autosched.ir.simplify import Analyzer
+from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Buffer, Store, load
 
 #: Bytes to whose multiple shared arrays are aligned at least: four floats.
@@ -82,7 +82,7 @@ class VectorExpressions:
         if lanes & (lanes - 1) or width > most:
             return ""
         ramp = as_ramp(index)
-        if ramp is None or any(c % lanes for c in Analyzer().poly(ramp[0]).terms.values()):
+        if ramp is None or any(c % lanes for c in to_poly(ramp[0]).terms.values()):
             return ""
         if buffer.scope == "shared" and any(d.op != "const" for d in buffer.shape):
             return ""  # an argument of the kernel: the host says where it lies

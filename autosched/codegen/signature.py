@@ -315,3 +315,40 @@ def outside_calls(function: Function, kind: str) -> list[str]:
     """The names of functions from outside that `function` calls: C's (`extern`), or Python's (`packed`)."""
     nodes = values_below(e for s in walk(function.body) for e in expressions(s))
     return sorted({n.value.name for n in nodes if n.op == "call" and n.value.kind == kind})
+
+
+_ENTRY_POINTS = """
+#include <time.h>
+
+{before}int32_t {name}_packed(void **args, const int64_t *sizes, char *workspace, int64_t threads) {{
+  (void)args, (void)sizes, (void)workspace, (void)threads;
+  {call};
+  return 0;
+}}
+
+int64_t {name}_packed_workspace(const int64_t *sizes, int64_t threads) {{
+  (void)sizes, (void)threads;
+  return {need};
+}}
+
+int64_t {name}_packed_time(void **args, const int64_t *sizes, char *workspace, int64_t threads, int64_t number) {{
+  struct timespec before, after;
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  for (int64_t i = 0; i < number; ++i) {repeated}
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  return (int64_t)(after.tv_sec - before.tv_sec) * 1000000000 + (after.tv_nsec - before.tv_nsec);
+}}
+"""
+
+
+def entry_points(name: str, call: str, workspace: str = "0", *, is_foreign: bool = False) -> str:
+    """C functions through which the runtime calls a program, and times it: see `runtime.cpu`.
+
+    `call` is the call of the program, which needs `workspace` bytes. One that `is_foreign` returns nothing of
+    interest, and might be left out where it is repeated.
+    """
+    once = f"{name}_packed(args, sizes, workspace, threads);"
+    before, repeated = ("", once)
+    if is_foreign:
+        before, repeated = "__attribute__((noinline))\n", f'{{ {once} __asm__ volatile("" ::: "memory"); }}'
+    return _ENTRY_POINTS.format(name=name, call=call, need=workspace, before=before, repeated=repeated)

@@ -1,12 +1,13 @@
-"""`decl_buffer`: how a tensor lies in memory, for `binds` of `lower` and `build`."""
+"""How tensors lie in memory: row by row, or as `decl_buffer` says for `binds` of `lower` and `build`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autosched.errors import UsageError, expect
 from autosched.ir.dtype import dtype as parse_dtype
-from autosched.ir.expr import Expr, as_expr, var
+from autosched.ir.expr import Expr, as_expr, const, var
 from autosched.ir.printer import checked_name
 from autosched.ir.stmt import Buffer
 
@@ -15,6 +16,22 @@ BUFFER_TYPES = {
     "": "the argument has the shape that is declared",
     "auto_broadcast": "an input that has length 1 along a dimension is read there again and again",
 }
+
+
+def row_major(shape: Sequence[Expr], simplify: Callable[[Expr], Expr] = lambda e: e) -> list[Expr]:
+    """The strides of an array of that shape whose elements lie close together."""
+    strides: list[Expr] = [const(1)] if shape else []
+    for n in reversed(shape[1:]):
+        strides.insert(0, simplify(strides[0] * n))
+    return strides
+
+
+def row_major_offset(indices: Sequence[Expr], shape: Sequence[int | Expr]) -> Expr:
+    """The number of elements before the one at these indices, in an array whose elements lie close together."""
+    at: Expr = const(0)
+    for i, n in zip(indices, shape, strict=True):
+        at = at * n + i
+    return at
 
 
 def decl_buffer(

@@ -34,8 +34,9 @@ from functools import cache
 from typing import Any
 
 from autosched.errors import UsageError, UsageTypeError, asked_at
+from autosched.ir.buffers import row_major
 from autosched.ir.dtype import HANDLE, INT32, dtype
-from autosched.ir.expr import OPS, Expr, as_expr, cast, const, make, row_major
+from autosched.ir.expr import OPS, Expr, as_expr, cast, const, make
 from autosched.ir.node import bottom_up
 
 CALL_KINDS = ("extern", "packed", "intrin", "llvm")

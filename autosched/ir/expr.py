@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -462,14 +462,6 @@ def ldexp(x: object, n: object) -> Expr:
     lanes = max(a.dtype.lanes, by.dtype.lanes)
     of = a.dtype.with_lanes(lanes)
     return fold("ldexp", of, (cast(of, a), cast(INT32.with_lanes(lanes), by)))
-
-
-def row_major(shape: Sequence[Expr], simplify: Callable[[Expr], Expr] = lambda e: e) -> list[Expr]:
-    """The strides of an array of that shape whose elements lie close together."""
-    strides: list[Expr] = [const(1)] if shape else []
-    for n in reversed(shape[1:]):
-        strides.insert(0, simplify(strides[0] * n))
-    return strides
 
 
 def ramp(base: object, stride: object, lanes: int) -> Expr:

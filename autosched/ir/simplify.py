@@ -295,6 +295,11 @@ def to_poly(e: Expr) -> Poly:
     return free.poly(e)
 
 
+def always_equal(a: Expr, b: Expr) -> bool:
+    """Whether two integer expressions are certainly equal, whatever their variables are."""
+    return a is b or not to_poly(a - b).terms
+
+
 def simplify(e: Expr) -> Expr:
     """An equal expression, simplified without any knowledge of the variables' ranges."""
     return _FREE.analyzer.simplify(e)

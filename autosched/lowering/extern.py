@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, row_major
+from autosched.ir.buffers import row_major
+from autosched.ir.expr import Expr
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Produce, Seq, Stmt, Store, expressions, seq, substitute_stmt, walk
 from autosched.ir.visit import post_order

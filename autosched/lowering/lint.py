@@ -14,8 +14,9 @@ from math import inf, prod
 
 from autosched.errors import expect, is_list_of
 from autosched.ir.attached import attach
+from autosched.ir.buffers import row_major
 from autosched.ir.dtype import DType, dtype
-from autosched.ir.expr import Expr, binary, cast, const, is_const, row_major, var, variables
+from autosched.ir.expr import Expr, binary, cast, const, is_const, var, variables
 from autosched.ir.ranges import EVERYTHING, Interval, bounds_of, of_type
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Produce, Stmt, Store, children, expressions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, const, make, maximum, row_major, variables
+from autosched.ir.buffers import row_major
+from autosched.ir.expr import Expr, const, make, maximum, variables
 from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Prefetch, Seq, Stmt, Store, map_stmt, read_buffers, walk

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from autosched.errors import LowerError
+from autosched.ir.buffers import row_major
 from autosched.ir.calls import has_rules, intrinsic_name, lower_with_rules, targets_of
-from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, make, row_major, var, variables
+from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, make, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, If, Stmt, map_stmt, substitute_stmt
 from autosched.ir.visit import rebuild, rewrite, substitute

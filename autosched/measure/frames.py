@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from autosched.errors import Form, Malformed, parse_json
@@ -100,3 +101,9 @@ def write_frame(fd: int, message: dict[str, Any]) -> None:
     data = memoryview(encode(message))
     while data:
         data = data[os.write(fd, data) :]
+
+
+def answer_frames(read: int, write: int, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer each message of a `WorkerProcess`, until it closes the pipe."""
+    while (message := read_frame(read)) is not None:
+        write_frame(write, {"seq": message["seq"], **answer(message)})

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autosched.codegen.artifact import Artifact
+from autosched.codegen.signature import entry_points
 from autosched.errors import BuildError, UsageError, UsageTypeError
 from autosched.measure.jobs import describe
 from autosched.raw.spec import Argument, KernelSpec
@@ -89,36 +90,6 @@ _LEGAL = "verify(answer, result, atol), which returns whether the result is righ
 
 _NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"
 _C_LITERAL = {"int64": "LL", "uint64": "ULL", "uint32": "U", "float32": "f"}
-
-_PACKED = """
-#line 1 "autosched"
-{undefine}
-#include <stdint.h>
-#include <time.h>
-
-__attribute__((noinline))
-int32_t {name}_packed(void **args, const int64_t *sizes, char *workspace, int64_t threads) {{
-  (void)args, (void)sizes, (void)workspace, (void)threads;
-  {name}({arguments});
-  return 0;
-}}
-
-int64_t {name}_packed_workspace(const int64_t *sizes, int64_t threads) {{
-  (void)sizes, (void)threads;
-  return 0;
-}}
-
-int64_t {name}_packed_time(void **args, const int64_t *sizes, char *workspace, int64_t threads, int64_t number) {{
-  struct timespec before, after;
-  clock_gettime(CLOCK_MONOTONIC, &before);
-  for (int64_t i = 0; i < number; ++i) {{
-    {name}_packed(args, sizes, workspace, threads);
-    __asm__ volatile("" ::: "memory");
-  }}
-  clock_gettime(CLOCK_MONOTONIC, &after);
-  return (int64_t)(after.tv_sec - before.tv_sec) * 1000000000 + (after.tv_nsec - before.tv_nsec);
-}}
-"""
 
 
 class RawBackend:
@@ -197,7 +168,8 @@ def _packed(spec: KernelSpec, knobs: Mapping[str, int]) -> str:
     pointers = iter(range(len(spec.arguments)))
     arguments = [f"args[{next(pointers)}]" if a.is_array else _literal(a) for a in spec.arguments]
     undefine = "\n".join(f"#undef {name}" for name in spec.defines(knobs))
-    return _PACKED.format(undefine=undefine, name=spec.name, arguments=", ".join(arguments))
+    functions = entry_points(spec.name, f"{spec.name}({', '.join(arguments)})", is_foreign=True)
+    return f'\n#line 1 "autosched"\n{undefine}\n#include <stdint.h>\n{functions}'
 
 
 def _literal(a: Argument) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from autosched import errors
 from autosched.errors import AutoschedError, MeasureError, UsageError
-from autosched.measure.frames import read_frame, write_frame
+from autosched.measure.frames import answer_frames
 from autosched.measure.process import REPLY, WorkerProcess, wait
 from autosched.measure.workers import worker_environment
 from autosched.model import AnalyticalModel, make_model, prior_for
@@ -250,8 +250,7 @@ def main() -> None:
     for name in ("--read-fd", "--write-fd", "--parent"):
         parser.add_argument(name, type=int, required=True)
     args = parser.parse_args()
-    while (message := read_frame(args.read_fd)) is not None:
-        write_frame(args.write_fd, {"seq": message["seq"], **_answer(message)})
+    answer_frames(args.read_fd, args.write_fd, _answer)
 
 
 if __name__ == "__main__":

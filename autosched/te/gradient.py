@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from autosched.errors import UsageError, UsageTypeError, expect, is_list_of
 from autosched.ir import expr as E
 from autosched.ir.expr import Expr
-from autosched.ir.simplify import Analyzer
+from autosched.ir.simplify import Analyzer, always_equal, to_poly
 from autosched.ir.visit import post_order, substitute
 from autosched.te.functions import reduce_axis
 from autosched.te.reducers import prod, scatter_at
 from autosched.te.reducers import sum as te_sum
 from autosched.te.reduction import Reduction
-from autosched.te.scan import same_length
 from autosched.te.tensor import ComputeOp, Graph, IterVar, PlaceholderOp, Tensor, compute
 
 
@@ -193,7 +192,7 @@ def _check(output: Tensor, inputs: Sequence[Tensor], head: Tensor | None) -> Non
     if head is None:
         return
     tail = head.shape[head.ndim - output.ndim :] if head.ndim >= output.ndim else ()
-    if len(tail) != output.ndim or not all(map(same_length, tail, output.shape)) or not head.dtype.is_float:
+    if len(tail) != output.ndim or not all(map(always_equal, tail, output.shape)) or not head.dtype.is_float:
         legal = "floats, of any leading shape and then the output's"
         raise UsageError(f"{head!r} is no head for {output!r}", asked=asked, legal=legal)
 
@@ -397,7 +396,7 @@ def _solve(
     for a in (*axes, *known):
         an.bind(a.var, a.min, a.min + a.extent - 1)
     for left, right in equations:
-        difference = Analyzer().poly(found.apply(E.as_expr(left))) - Analyzer().poly(right)
+        difference = to_poly(found.apply(E.as_expr(left))) - to_poly(right)
         mentioned = E.variables(difference.expr())
         best: tuple[Expr, int] | None = None
         for v in (a.var for a in axes if a.var in mentioned and a.var not in found.values):
@@ -411,7 +410,7 @@ def _solve(
             found.conditions.append(E.compare("eq", difference.expr(), 0))
             continue
         v, factor = best
-        rest = Analyzer().poly(v) * factor - difference
+        rest = to_poly(v) * factor - difference
         value = (rest if factor > 0 else -rest).expr()
         if abs(factor) != 1:
             found.conditions.append(E.compare("eq", E.floormod(value, abs(factor)), 0))

@@ -17,7 +17,7 @@ from typing import Any
 
 from autosched.errors import UsageError, UsageTypeError, expect
 from autosched.ir.expr import Expr, compare, const, make, var
-from autosched.ir.simplify import Analyzer
+from autosched.ir.simplify import Analyzer, always_equal
 from autosched.ir.visit import post_order, substitute
 from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor, as_list, compute, tag_of
 
@@ -76,7 +76,7 @@ class ScanOp(Operation):
     def is_uniform(self) -> bool:
         """Whether all outputs have the same shape: then they share their axes."""
         first = self.update[0].shape
-        return all(len(u.shape) == len(first) and all(map(same_length, u.shape, first)) for u in self.update[1:])
+        return all(len(u.shape) == len(first) and all(map(always_equal, u.shape, first)) for u in self.update[1:])
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -152,10 +152,6 @@ class ScanOp(Operation):
         return tuple(found)
 
 
-def same_length(a: Expr, b: Expr) -> bool:
-    return a is b or not Analyzer().poly(a - b).terms
-
-
 def _check_shapes(asked: str, init: Tensor, update: Tensor, state: Tensor, init0: Tensor, update0: Tensor) -> None:
     def demand(holds: bool, why: str, legal: str) -> None:
         if not holds:
@@ -171,8 +167,8 @@ def _check_shapes(asked: str, init: Tensor, update: Tensor, state: Tensor, init0
         (init, 1, "an init that differs from its update in the first dimension only"),
     ):
         why = f"{t.name} is {list(t.shape)}, {update.name} {list(update.shape)}"
-        demand(all(map(same_length, t.shape[first:], update.shape[first:])), why, legal)
-    times = same_length(init.shape[0], init0.shape[0]) and same_length(update.shape[0], update0.shape[0])
+        demand(all(map(always_equal, t.shape[first:], update.shape[first:])), why, legal)
+    times = always_equal(init.shape[0], init0.shape[0]) and always_equal(update.shape[0], update0.shape[0])
     why = f"{update.name} and {update0.name} run over different times"
     demand(times, why, "one length of all inits and of all updates")
     begin, length = init.shape[0], update.shape[0]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autosched.measure.frames import read_frame, write_frame
+from autosched.measure.frames import answer_frames
 from autosched.measure.process import REPLY, WorkerProcess, wait
 from autosched.testing.case import BACKENDS, Case
 from autosched.testing.shrink import shrink
@@ -102,12 +102,6 @@ def _drawn(seed: int, backend: str, generated: bool) -> Case:
 # -- the process that runs cases --------------------------------------------------------------------
 
 
-def _serve(read: int, write: int) -> None:
-    while (message := read_frame(read)) is not None:
-        write_frame(write, {"seq": message["seq"], **_judge(message)})
-    os._exit(0)
-
-
 def _judge(message: dict[str, Any]) -> dict[str, str]:
     fingerprint = ""
     try:
@@ -145,7 +139,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument(name, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.serve:
-        _serve(args.read_fd, args.write_fd)
+        answer_frames(args.read_fd, args.write_fd, _judge)
+        os._exit(0)
     if args.case:
         case = Case.from_json(json.loads(args.case.read_text("utf-8")))
         print(case)

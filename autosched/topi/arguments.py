@@ -15,7 +15,7 @@ from autosched.errors import UsageError, UsageTypeError, expect, is_list_of
 from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, const, is_const
-from autosched.ir.simplify import Analyzer, simplify
+from autosched.ir.simplify import always_equal, simplify
 from autosched.te.tensor import Tensor
 
 Dim = int | Expr
@@ -27,8 +27,7 @@ Pads = Dims | str
 
 def same(a: Dim, b: Dim) -> bool:
     """Return whether two dimensions are certainly equal."""
-    x, y = as_expr(a), as_expr(b)
-    return x is y or not Analyzer().poly(x - y).terms
+    return always_equal(as_expr(a), as_expr(b))
 
 
 def number(d: object, of: str) -> int:
@@ -44,14 +43,6 @@ def product(dims: Iterable[Dim]) -> Expr:
     for d in dims:
         total = total * d
     return simplify(total)
-
-
-def ravel(i: Sequence[Expr], shape: Sequence[Dim]) -> Expr:
-    """Return the place of an element in row-major order."""
-    at: Expr = const(0)
-    for x, d in zip(i, shape, strict=True):
-        at = at * d + x
-    return at
 
 
 def unravel(at: Expr, shape: Sequence[Dim]) -> list[Expr]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from autosched import te
 from autosched.ir import expr as ir
+from autosched.ir.buffers import row_major_offset
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import IterVar, Tensor
-from autosched.topi.arguments import Dim, accumulator, axes_of, narrowed, product, ravel, same
+from autosched.topi.arguments import Dim, accumulator, axes_of, narrowed, product, same
 
 COMM_REDUCE = "comm_reduce"
 
@@ -36,7 +37,7 @@ class _Axes:
 
     def position(self) -> Expr:
         """Return the place of an element among those that are reduced, in row-major order."""
-        return ravel([a.var for a in self.over], [self.x.shape[k] for k in self.chosen])
+        return row_major_offset([a.var for a in self.over], [self.x.shape[k] for k in self.chosen])
 
 
 _OVER_AXES = """`{name}` over `axis`: one, several, or all of them for None.

@@ -10,6 +10,7 @@ from typing import Any
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir import expr as ir
+from autosched.ir.buffers import row_major_offset
 from autosched.ir.expr import Expr, as_expr, ceildiv, is_const
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
@@ -21,7 +22,6 @@ from autosched.topi.arguments import (
     broadcast_shapes,
     number,
     product,
-    ravel,
     same,
     unravel,
 )
@@ -90,7 +90,7 @@ def reshape(a: Tensor, newshape: Sequence[Dim]) -> Tensor:
     if not same(product(a.shape), product(shape)):
         why = f"{product(a.shape)!r} elements are not {product(shape)!r}"
         raise UsageError(why, asked=asked, legal="a shape of as many elements")
-    return _injective(shape, lambda *i: a(*unravel(ravel(i, shape), a.shape)) if a.ndim else a(), "reshape")
+    return _injective(shape, lambda *i: a(*unravel(row_major_offset(i, shape), a.shape)) if a.ndim else a(), "reshape")
 
 
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:

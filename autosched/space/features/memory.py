@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import mul
 
+from autosched.ir.buffers import row_major_offset
 from autosched.ir.expr import Expr, compare, const, floordiv, floormod, logical_and, maximum, minimum, select, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
@@ -246,9 +247,7 @@ def _asked_ahead(body: Stmt) -> Expr:
         if isinstance(s, For):
             first = {**first, s.var: const(0)}
         if isinstance(s, Prefetch):
-            distance: Expr = const(0)
-            for index, extent in zip(s.indices, s.buffer.shape, strict=True):
-                distance = distance * extent + substitute(index, first)
+            distance = row_major_offset([substitute(index, first) for index in s.indices], s.buffer.shape)
             most = maximum(most, distance * s.buffer.dtype.bytes)
         for c in children(s):
             visit(c, first)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import mul
 
+from autosched.ir.buffers import row_major_offset
 from autosched.ir.expr import (
     OPS,
     Expr,
@@ -131,9 +132,7 @@ def _is_masked(e: Expr, site: Site) -> int:
 
 def step(access: Expr, v: Expr, an: Analyzer) -> Expr | None:
     """Elements from what one iteration of a loop reads to what the next one does, clamps aside; None if it varies."""
-    offset: Expr = const(0)
-    for index, extent in zip(access.args, access.value.shape, strict=True):
-        offset = offset * extent + unclamped(index, v)
+    offset = row_major_offset([unclamped(index, v) for index in access.args], access.value.shape)
     linear = an.poly(offset).linear_in(v)
     if linear is None or any(v in variables(atom) for atom in linear[1].atoms()):
         return None
