@@ -154,11 +154,6 @@ class Schedule:
         """Operation -> its stage, for operations that were replaced, too."""
         return {t.op: stage for t, stage in self._stage_of.items()}
 
-    @property
-    def primitive_record(self) -> list[str]:
-        """The names of the primitives so far; `trace` has them with their arguments."""
-        return [instruction.kind for instruction in self.trace]
-
     # -- looking up -----------------------------------------------------------------------------
     def stage(self, handle: Stage | Tensor | Operation | str) -> Stage:
         """The stage of a tensor, an operation or a name. Raises Illegal inside a primitive."""
@@ -344,11 +339,6 @@ class Schedule:
             raise ScheduleError("there is nothing between them", asked=asked, legal=legal)
         self.groups.append(group)
         return group
-
-    def normalize(self) -> Schedule:
-        """The schedule itself, checked. Its loops begin at 0 already."""
-        self.verify()
-        return self
 
     # -- what a template adds -------------------------------------------------------------------
     def define_knob(self, name: str, values: Iterable[Any]) -> Any:

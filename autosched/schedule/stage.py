@@ -171,6 +171,11 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         return self.tensor.op
 
     @property
+    def is_injective(self) -> bool:
+        """Whether each element is computed from single elements, without a reduction."""
+        return isinstance(self.op, ComputeOp) and not self.reduce_axis
+
+    @property
     def first_values(self) -> tuple[Expr, ...]:
         """The first values of a reduction with `init=`."""
         if not self.body or self.body[0].op != "reduce":

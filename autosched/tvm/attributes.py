@@ -23,6 +23,7 @@ from autosched.ir.stmt import For, Function, If, Seq
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
 from autosched.schedule.primitives.place import Group
+from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Stage
 from autosched.te.functions import ThreadAxis
 from autosched.te.reduction import Combiner, Reduction
@@ -240,6 +241,27 @@ def origin_op(s: Stage) -> Operation:
 
 
 attach(Stage, attach_stage=alias("attach.stage"))
+
+
+@_of(Group)
+def num_child_stages(g: Group) -> int:
+    """The number of members."""
+    return len(g.stages)
+
+
+@_of(Schedule)
+def primitive_record(s: Schedule) -> list[str]:
+    """The names of the primitives so far; `trace` has them with their arguments."""
+    return [instruction.kind for instruction in s.trace]
+
+
+def normalize(s: Schedule) -> Schedule:
+    """Return the schedule itself, checked. Its loops begin at 0 already."""
+    s.verify()
+    return s
+
+
+attach(Schedule, normalize=normalize)
 
 # -- compiled functions and arrays --------------------------------------------------------------------
 

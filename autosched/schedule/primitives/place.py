@@ -443,10 +443,6 @@ class Group:
         self.attach_stage = None
         return self
 
-    @property
-    def num_child_stages(self) -> int:
-        return len(self.stages)
-
     def _loose(self) -> list[Stage]:
         return [x for x in self.stages if x.attach.kind == "root" or (x in self._moved and x.attach.kind == "at")]
 

@@ -10,7 +10,6 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import post_order, reads, substitute
-from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
 from autosched.space.features.memory import Machine
@@ -208,7 +207,7 @@ def flops(stage: Stage) -> int:
 
 def is_plain(stage: Stage) -> bool:
     """Every read is at axes and constants as they are, each axis once, and nothing is decided."""
-    if not is_injective(stage):
+    if not stage.is_injective:
         return False
     axes = [a.var for a in stage.axis]
     for e in post_order(stage.body):

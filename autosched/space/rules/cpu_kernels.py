@@ -20,7 +20,6 @@ inside_an_item   for i: for j: L[i, j] = ..      ->  a work-item for each i of a
 from __future__ import annotations
 
 from autosched.ir.visit import post_order
-from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.engine import Place, Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
@@ -75,7 +74,7 @@ def _contiguous(stage: Stage) -> bool:
 
 def _is_padding(plan: Plan, stage: Stage) -> bool:
     """Whether it decides for each element, and is read again and again by a product or a convolution."""
-    if not is_cpu(plan) or stage.is_output or not is_injective(stage):
+    if not is_cpu(plan) or stage.is_output or not stage.is_injective:
         return False
     decides = any(e.op in ("if_then_else", "select") for e in post_order(stage.body))
     return decides and any(analysis.is_contraction(r) for r in analysis.readers(stage))
@@ -95,7 +94,7 @@ def sums_of_items(plan: Plan, stage: Stage) -> None:
 
 
 def _is_row(plan: Plan, stage: Stage) -> bool:
-    return is_cpu(plan) and stage.is_output and is_injective(stage) and len(stage.axis) > 1 and row_reductions(stage)
+    return is_cpu(plan) and stage.is_output and stage.is_injective and len(stage.axis) > 1 and row_reductions(stage)
 
 
 @rule(when=_is_row)
@@ -121,7 +120,7 @@ def inside_an_item(plan: Plan, stage: Stage) -> None:
         return
     length = analysis.length(stage.axis[-1]) if stage.axis else None
     kept = length is not None and length * stage.tensor.dtype.bytes <= MOST_ROW
-    if is_injective(stage) and not kept:
+    if stage.is_injective and not kept:
         stage.compute_inline()
         return
     stage.compute_at(place.stage, place.loop)

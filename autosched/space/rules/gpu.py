@@ -38,7 +38,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.default import bind_free_loops
 from autosched.space.gpu import add_up_rows, bind_elements, bind_patches, share
@@ -204,7 +203,7 @@ def row_reductions(stage: Stage) -> bool:
     return False
 
 
-@rule(when=lambda plan, stage: is_injective(stage) and len(stage.axis) > 1 and row_reductions(stage))
+@rule(when=lambda plan, stage: stage.is_injective and len(stage.axis) > 1 and row_reductions(stage))
 def row_groups(plan: Plan, stage: Stage) -> None:
     """A work-group for each row, which first makes the reductions that the row needs."""
     *outer, column = (stage.roots[a] for a in stage.axis)
@@ -259,7 +258,7 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
 def _is_image(plan: Plan, stage: Stage) -> bool:
     """Elements that share what they read with their neighbours: of the next row where each item has a few, or of any
     axis where a work-group may share."""
-    if not is_injective(stage) or len(stage.axis) < 2:
+    if not stage.is_injective or len(stage.axis) < 2:
         return False
     return any(neighbours_share(stage, axis) for axis in (stage.axis[:1] if is_cpu(plan) else stage.axis))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from autosched.ir.expr import is_const
 from autosched.ir.visit import post_order
-from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis
@@ -45,7 +44,7 @@ def leave_opaque(plan: Plan, stage: Stage) -> None:
 
 
 def _costs_nothing(plan: Plan, stage: Stage) -> bool:
-    if stage.is_output or not is_injective(stage):
+    if stage.is_output or not stage.is_injective:
         return False
     if _must_be_stored(stage):
         return False
@@ -84,7 +83,7 @@ def _inline(plan: Plan, stage: Stage) -> None:
     stage.compute_inline()
     for reader in readers:
         rows, work = plan.knob_of(reader, "rows"), analysis.work(reader)
-        if rows is not None and is_injective(reader) and work * ROWS[-1] > MAX_WRITTEN_OUT:
+        if rows is not None and reader.is_injective and work * ROWS[-1] > MAX_WRITTEN_OUT:
             plan.s.constrain(rows * work <= MAX_WRITTEN_OUT, f"{reader.name} is long: too much is written out")
 
 
@@ -131,7 +130,7 @@ def common_places(plan: Plan, stage: Stage) -> list[Place]:
 
 
 def _may_inline(plan: Plan, stage: Stage) -> bool:
-    if not is_injective(stage) or _must_be_stored(stage):
+    if not stage.is_injective or _must_be_stored(stage):
         return False
     if analysis.recomputed(stage) > 1 and (analysis.has_math(stage) or analysis.taps(stage) > MAX_TAPS):
         return False
@@ -145,7 +144,7 @@ def _window(stage: Stage, places: list[Place]) -> tuple[Place, Place] | None:
     Along the vectors of a row it could slide, too, but each vector would have to find its elements in the window.
     """
     walked = [p for p in places if p.name != "block"]
-    if len(walked) < 2 or not is_injective(stage):
+    if len(walked) < 2 or not stage.is_injective:
         return None
     outer, inner = walked[-2:]
     if outer.stage is not inner.stage or inner.loop.kind != "serial":

@@ -17,7 +17,6 @@ from dataclasses import replace
 from autosched.ir.dtype import DType
 from autosched.ir.expr import is_index, variables
 from autosched.ir.visit import post_order
-from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.work import unclamped
 from autosched.space.rules import analysis, sums
@@ -34,7 +33,7 @@ ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 def _is_map(plan: Plan, stage: Stage) -> bool:
-    return is_injective(stage) and not analysis.is_opaque(stage) and bool(stage.axis)
+    return stage.is_injective and not analysis.is_opaque(stage) and bool(stage.axis)
 
 
 def _steps_over_pixels(plan: Plan, stage: Stage) -> bool:
@@ -132,7 +131,7 @@ def _mixes_channels(plan: Plan, stage: Stage) -> bool:
                 a.mentions(c)
                 and a.dimension(c) == len(a.indices) - 1 > 0
                 and source not in seen
-                and is_injective(source)
+                and source.is_injective
             ):
                 seen.add(source)
                 waiting.append((source, source.axis[-2], source.axis[-1]))
@@ -300,7 +299,7 @@ def neighbours_share(stage: Stage, axis: IterVar) -> bool:
             moving = [d for d, i in enumerate(a.indices) if variables(i) & along]
             offsets.setdefault(a.tensor, set()).add(tuple((d, a.indices[d]) for d in moving))
             source = stage.schedule.stage(a.tensor)
-            if moving and not source.is_placeholder and is_injective(source):
+            if moving and not source.is_placeholder and source.is_injective:
                 found = [source.axis[d].var for d in moving if (source, source.axis[d].var) not in seen]
                 seen.update((source, v) for v in found)
                 waiting += [(source, frozenset(found))] if found else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from autosched.ir.visit import post_order
-from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import long_lanes, powers
@@ -106,7 +105,7 @@ def sums_of_a_step(plan: Plan, stage: Stage) -> None:
         stage.unroll(x)
     stage.vectorize(lane)
     for source in plan.s.reads(stage):
-        is_made = source not in plan.done and not source.is_output and is_injective(source)
+        is_made = source not in plan.done and not source.is_output and source.is_injective
         if is_made and len(plan.s.consumers(source)) == 1 and not any(e.op == "read" for e in post_order(source.body)):
             source.compute_inline()
             plan.done[source] = "always_inline"

@@ -24,7 +24,6 @@ from typing import Any
 
 from autosched.ir.expr import floordiv, is_const
 from autosched.ir.visit import post_order
-from autosched.schedule.auto_inline import is_injective
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import Access, divisors, lanes, length, powers, tiles
@@ -54,7 +53,7 @@ def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
             continue
         if analysis.is_contraction(source):
             return source
-        if is_injective(source) and analysis.uses_each_once(source) and not analysis.is_opaque(source):
+        if source.is_injective and analysis.uses_each_once(source) and not analysis.is_opaque(source):
             found = contraction_below(plan, source)
             if found is not None:
                 return found
@@ -62,7 +61,7 @@ def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
 
 
 def _is_epilogue(plan: Plan, stage: Stage) -> bool:
-    return is_injective(stage) and not analysis.is_opaque(stage) and contraction_below(plan, stage) is not None
+    return stage.is_injective and not analysis.is_opaque(stage) and contraction_below(plan, stage) is not None
 
 
 @rule(when=_is_epilogue)

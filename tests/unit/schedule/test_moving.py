@@ -1,4 +1,4 @@
-"""Stages that move together, roll along, are inlined by rule, or store under a condition."""
+"""Stages that move together, roll along, or store under a condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from autosched.errors import ScheduleError
 from autosched.ir.stmt import Allocate, walk
 from autosched.lowering import lower_structure
 from autosched.schedule import create_schedule
-from autosched.schedule.auto_inline import auto_inline_broadcast, auto_inline_elem_wise, auto_inline_injective
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 
@@ -127,29 +126,6 @@ def test_a_buffer_that_rolls_nowhere() -> None:
     assert error.value.legal
 
 
-# -- inlining by rule ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("rule", "inlined"), [(auto_inline_elem_wise, "B"), (auto_inline_broadcast, "BW"), (auto_inline_injective, "BCDRW")]
-)
-def test_rules_of_inlining(rule: Any, inlined: str) -> None:
-    args = stencils()
-    s = create_schedule(args)
-    rule(s)
-    assert "".join(sorted(x.name for x in s.stages if x.attach.kind == "inline")) == inlined
-    check(args, s)
-
-
-def test_what_was_scheduled_is_left_alone() -> None:
-    s = create_schedule(stencils())
-    s["B"].compute_at(s["C"], "i")
-    s["D"].parallel("j")
-    s["R"].split("j", factor=2)
-    auto_inline_injective(s)
-    assert [x.name for x in s.stages if x.attach.kind == "inline"] == ["W"]
-
-
 # -- conditions on storing -----------------------------------------------------------------------------
 
 
@@ -206,8 +182,3 @@ def test_a_condition_on_a_loop_that_is_gone() -> None:
     s["E"].split("i", factor=2)
     with pytest.raises(ScheduleError, match="split or fused away"):
         lower_structure(s, args, "llvm")
-
-
-def test_schedules_are_normal() -> None:
-    s = create_schedule(stencils())
-    assert s.normalize() is s

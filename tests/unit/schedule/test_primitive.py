@@ -93,7 +93,7 @@ def test_it_can_be_called_as_a_function_that_has_a_signature(strip: Callable[...
 
 def test_what_it_calls_is_part_of_it() -> None:
     s, _ = stripped()
-    assert s.primitive_record == ["define_knob", "strip", "parallel", "compute_at"]
+    assert [instruction.kind for instruction in s.trace] == ["define_knob", "strip", "parallel", "compute_at"]
 
 
 def test_its_errors_name_the_call_and_the_line() -> None:
