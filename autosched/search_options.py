@@ -10,7 +10,7 @@ from typing import Any
 from autosched.errors import check_seed, expect
 from autosched.measure.protocol import MeasureOptions as MeasureOptions
 from autosched.options import option
-from autosched.space.kinds import SPACES
+from autosched.space import SPACES
 
 
 @dataclass(frozen=True)

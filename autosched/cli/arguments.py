@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from autosched.cli import options
 from autosched.report import PROGRESS_MODES
-from autosched.space.kinds import SPACES
+from autosched.space import SPACES
 
 #: Trials of `tune` when neither --trials nor --budget says how long; of `tasks`, for each task.
 TUNE_TRIALS, TASK_TRIALS = 200, 100

@@ -23,8 +23,8 @@ from autosched.ir.dims import solved
 from autosched.ir.expr import Expr, variables
 from autosched.ir.node import order
 from autosched.schedule.trace import Trace
+from autosched.space import SPACES
 from autosched.space.default import default_schedule
-from autosched.space.kinds import SPACES
 from autosched.space.samples import random_inputs
 from autosched.target import KINDS, Target
 from autosched.te.graph_json import graph_to_json, workload_key
