@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, ParamSpec, TypeAlias, TypedDict, overload
+from typing import Any, ClassVar, ParamSpec, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -194,54 +194,41 @@ def make_kernel(
     arguments: Sequence[Any],
     tune_params: Mapping[str, Any],
     *,
-    lang: str | None = None,
-    grid_div_x: Any = None,
-    grid_div_y: Any = None,
-    grid_div_z: Any = None,
-    block_size_names: Sequence[str] | None = None,
-    restrictions: Any = None,
     answer: Answer = None,
-    atol: float | None = None,
-    rtol: float | None = None,
-    compiler_options: Sequence[str] | str | None = None,
-    poison: bool = False,
-    verify: Verify | None = None,
-    metrics: Mapping[str, str | Callable[[dict[str, Any]], Any]] | None = None,
-    objective: str = "time",
-    objective_higher_is_better: bool | None = None,
     params: dict[str, Any] | None = None,
+    **options: Unpack[KernelOptions],
 ) -> RawKernel:
     """The kernel that these arguments of `tune_kernel` describe. Raises UsageError for what cannot be meant."""
-    _check_types(
-        kernel_name=kernel_name, block_size_names=block_size_names, compiler_options=compiler_options, verify=verify,
-        metrics=metrics, objective=objective, objective_higher_is_better=objective_higher_is_better, poison=poison,
-        atol=atol, rtol=rtol,
-    )  # fmt: skip
+    _check_names(options)
+    _check_types(kernel_name=kernel_name, **options)
+    verify, atol, rtol = options.get("verify"), options.get("atol"), options.get("rtol")
     source, origin, folder = _source(kernel_source, kernel_name)
-    language = _language(lang, source)
+    language = _language(options.get("lang"), source)
     parameters = Parameters.of(tune_params)
     declared = _declared(source, kernel_name)
     names = [d.name for d in declared] if declared else [f"argument {i}" for i in range(len(arguments))]
     given = _checked_arguments(kernel_name, names, arguments, declared)
     answers = _answers(answer, names, given, declared)
-    geometry = Geometry.of(parameters, problem_size, (grid_div_x, grid_div_y, grid_div_z), block_size_names)
-    options = (*split_options(compiler_options), *([f"-I{folder}"] if folder else []))
+    divisors = options.get("grid_div_x"), options.get("grid_div_y"), options.get("grid_div_z")
+    geometry = Geometry.of(parameters, problem_size, divisors, options.get("block_size_names"))
+    flags = (*split_options(options.get("compiler_options")), *([f"-I{folder}"] if folder else []))
     described = tuple(
         _argument(n, v, n in answers, declared[i] if declared else None, everything=bool(verify) and not answers)
         for i, (n, v) in enumerate(zip(names, given, strict=True))
     )
-    measures = Metrics.of(metrics, parameters)
+    measures = Metrics.of(options.get("metrics"), parameters)
     spec = KernelSpec(
         kernel_name, language, source, origin or f"{kernel_name}.{'cl' if language == 'OpenCL' else 'c'}",
-        described, parameters, geometry, options,
+        described, parameters, geometry, flags,
     )  # fmt: skip
     _warn_of_unused(spec)
     arrays = {n: v for n, v in zip(names, given, strict=True) if isinstance(v, np.ndarray)}
     tolerance = {name: value for name, value in (("atol", atol), ("rtol", rtol)) if value is not None}
-    limits = _restrictions(restrictions, parameters)
+    limits = _restrictions(options.get("restrictions"), parameters)
+    goal = Objective.of(options.get("objective", "time"), options.get("objective_higher_is_better"), measures)
     return RawKernel(
-        spec, limits, arrays, answers, bool(answers) or verify is not None, poison, tolerance, params or {},
-        _verifier(verify, spec, answers, atol), Objective.of(objective, objective_higher_is_better, measures), measures,
+        spec, limits, arrays, answers, bool(answers) or verify is not None, options.get("poison", False), tolerance,
+        params or {}, _verifier(verify, spec, answers, atol), goal, measures,
     )  # fmt: skip
 
 
@@ -259,12 +246,18 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
 }
 
 
-def _check_types(*, verify: object, **given: object) -> None:
+def _check_names(options: Mapping[str, Any]) -> None:
+    """Raise TypeError for what is none of `KernelOptions`, as Python does where a function lists its arguments."""
+    for name in options.keys() - KernelOptions.__annotations__.keys():
+        raise TypeError(f"got an unexpected keyword argument {name!r}")
+
+
+def _check_types(*, verify: object = None, **given: object) -> None:
     """Raise UsageTypeError for arguments of other types."""
     expect(verify, "a function, or None", verify is None or callable(verify), "verify")
-    for name, value in given.items():
-        what, types = _TYPES[name]
-        expect(value, what, isinstance(value, types), name)
+    for name, (what, types) in _TYPES.items():
+        if name in given:
+            expect(given[name], what, isinstance(given[name], types), name)
 
 
 def _source(given: str | Path, name: str) -> tuple[str, str, str]:
@@ -473,7 +466,8 @@ class RawKernelFunction(WorkloadFunction[P]):
             raise WorkloadError("it did not return a dictionary", asked=f"{self.name}(...)", legal=legal)
         words = {"kernel_name": self.name, **self.common, **given}
         try:
-            inspect.signature(make_kernel).bind(**words, params=arguments)
+            bound = inspect.signature(make_kernel).bind(**words, params=arguments)
+            _check_names(bound.arguments.get("options", {}))
         except TypeError as error:
             raise WorkloadError(str(error), asked=f"{self.name}(...)", legal="the arguments of tune_kernel") from None
         return make_kernel(**words, params=arguments)
