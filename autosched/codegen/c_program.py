@@ -140,7 +140,6 @@ extern "C" {{
 """
 
 
-
 class _HostStatements(Statements):
     """Statements of a CPU program: parallel loops, and buffers in the workspace, whose bytes are counted in C."""
 
