@@ -260,6 +260,8 @@ def is_stencil(stage: Stage) -> bool:
     """
     if is_opaque(stage) or not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
         return False
+    if not isinstance(stage.body[0].value.combiner, str):
+        return False  # each term of an arg-max would be a choice between all that came before
     axes = [a for a in stage.axis if not has_fewer([a], FEW_TERMS)]
     found = accesses(stage)
     if not {sum(a.mentions(axis) for axis in axes) for a in found} <= {0, len(axes)} or not axes:
