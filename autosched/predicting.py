@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from autosched.model import AnalyticalModel
     from autosched.space.workload import Workload
 
-#: Seconds that finding the answer may take.
-LIMIT_S = 3.0
+#: Seconds of computing that finding the answer may take, and how many times as long on a busy machine.
+LIMIT_S, PATIENT_LIMITS = 3.0, 3
 #: Sketches that are looked at, and seconds after which none is begun.
 SKETCHES, PATIENCE_S = 12, 1.5
 #: Length of a dimension that nobody has given. Asking the workload for inputs may load a file.
@@ -83,7 +83,7 @@ def _within_limit(w: Workload, target: Target, at: dict[str, int], limit_s: floa
     late = f"{_LATE} {limit_s:g} s, `autosched tune` with --trials 0 takes the time"
     found, why = None, late
     try:
-        with within(limit_s):
+        with within(PATIENT_LIMITS * limit_s), within(limit_s, cpu=True):
             for found, why in choices_by_model(w, target, at):  # noqa: B007  # the last one is it
                 pass
     except TooLate:

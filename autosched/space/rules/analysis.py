@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import post_order, reads, substitute
+from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
 from autosched.space.features.memory import Machine
@@ -17,6 +21,8 @@ from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
+
+T = TypeVar("T")
 
 #: Points of a window of reductions that is written out, and terms of a sum of neighbours in a row.
 MAX_WINDOW, FEW_TERMS = 64, 8
@@ -117,10 +123,37 @@ def missing_types(target: Target, stage: Stage) -> str:
     return "float64 is not supported by this device" if "float64" in found else ""
 
 
+#: schedule -> the length of its trace, what its stages compute and which are inlined, and what was found of them then
+_found: WeakKeyDictionary[Schedule, tuple[int, list[tuple[Any, bool]], dict[Any, Any]]] = WeakKeyDictionary()
+
+
+def _while_unchanged(question: Callable[[Stage], T]) -> Callable[[Stage], T]:
+    """Keep the answer about a stage until a primitive changes what a stage computes, or inlines one."""
+
+    @wraps(question)
+    def answer(stage: Stage) -> T:
+        s = stage.schedule
+        length, state, answers = _found.get(s, (-1, [], {}))
+        if length != len(s.trace):
+            now = [(x.body, x.attach.kind == "inline") for x in s.stages]
+            is_same = len(now) == len(state) and all(
+                a is b and i == j for (a, i), (b, j) in zip(now, state, strict=True)
+            )
+            answers = answers if is_same else {}
+            _found[s] = (len(s.trace), now, answers)
+        key = (question, stage)
+        if key not in answers:
+            answers[key] = question(stage)
+        return answers[key]  # type: ignore[no-any-return]
+
+    return answer
+
+
 def _reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     return iter(dict.fromkeys(e for value in body for e in reads(value)))
 
 
+@_while_unchanged
 def _reached(stage: Stage) -> dict[tuple[Tensor, tuple[Expr, ...]], bool]:
     """The elements that an element of a stage is made of, in terms of its own axes, each one once; and whether it is
     computed right there, because its stage is inlined. Those of inlined stages come first, the others reversed."""
@@ -142,11 +175,13 @@ def _reached(stage: Stage) -> dict[tuple[Tensor, tuple[Expr, ...]], bool]:
     return found
 
 
+@_while_unchanged
 def accesses(stage: Stage) -> list[Access]:
     """The reads of a stage in terms of its own axes, inlined stages looked through; each one once."""
     return [Access(*read) for read, is_inlined in reversed(_reached(stage).items()) if not is_inlined]
 
 
+@_while_unchanged
 def work(stage: Stage) -> int:
     """Operations of one iteration of a stage's loops, with what is inlined there; equal elements are computed once."""
     inlined = (stage.schedule.stage(tensor) for (tensor, _), is_inlined in _reached(stage).items() if is_inlined)
@@ -167,6 +202,7 @@ def iterations(axes: Iterable[IterVar]) -> int:
     return math.prod(length(a) or USUAL_LENGTH for a in axes)
 
 
+@_while_unchanged
 def recomputed(stage: Stage) -> float:
     """How many times an element would be computed if the stage were inlined into all its readers, on average.
 
@@ -176,6 +212,7 @@ def recomputed(stage: Stage) -> float:
     return used / iterations(stage.axis)
 
 
+@_while_unchanged
 def readers(stage: Stage) -> list[Stage]:
     """The stages that read it in loops of their own, in order."""
     found: dict[Stage, None] = {}

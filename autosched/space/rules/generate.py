@@ -58,6 +58,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         sums.reduction_in_place,
         rows.whole_pixels,
         rows.planes_of_pixels,
+        rows.turned_tiles,
         rows.whole_rows,
     )
 

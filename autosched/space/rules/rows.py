@@ -26,6 +26,8 @@ from autosched.te.tensor import IterVar
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16
+#: Bytes of a line of a cache.
+LINE = 64
 #: Vectors of results that are written out; each comes with all that it is computed from.
 MOST_VECTORS = 32
 #: Rows that are written out together.
@@ -108,6 +110,46 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
         stage.unroll(near)
         stage.unroll(c)
     _strips(plan, stage, outer, block, inside)
+
+
+def _turned_axis(stage: Stage) -> IterVar | None:
+    """The axis along which neighbours lie in memory of what is read, where it is not the innermost one of the result,
+    and nothing is read along both."""
+    found: set[IterVar] = set()
+    *others, column = stage.axis
+    for a in analysis.accesses(stage):
+        along = [axis for axis in stage.axis if a.is_contiguous(axis)]
+        if a.mentions(column) and not a.is_contiguous(column):
+            found.update(along[:1] or [column])
+    return found.pop() if len(found) == 1 and found <= set(others) else None
+
+
+def _is_turned(plan: Plan, stage: Stage) -> bool:
+    if not _is_map(plan, stage) or len(stage.axis) < 2:
+        return False
+    axis = _turned_axis(stage)
+    return axis is not None and not any(analysis.has_fewer([a], SHORT) for a in (axis, stage.axis[-1]))
+
+
+@rule(when=_is_turned)
+def turned_tiles(plan: Plan, stage: Stage) -> None:
+    """Transpositions: small squares, whose columns are loaded as rows and turned in registers.
+
+    for i: for j: B[i, j] = A[j, i]   ->   parallel for i.o: for j.o: unroll i.i: B[i.i, j.o*16 : +16] = A[.., i.i]
+    """
+    turned = _turned_axis(stage)
+    assert turned is not None
+    types = _types(stage)
+    outer = [stage.roots[a] for a in stage.axis[:-1] if a is not turned]
+    whole = max(1, plan.machine.vector_bytes // max(t.bytes for t in types))
+    block, lane = stage.split(stage.roots[stage.axis[-1]], factor=plan.knob(stage, "lanes", (whole, 2 * whole)))
+    strip, near = stage.split(stage.roots[turned], factor=plan.knob(stage, "near", (whole // 2 or 1, whole)))
+    task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 16)))
+    blocks, block = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 16)))
+    stage.reorder(*outer, task, blocks, strip, block, near, lane)
+    stage.unroll(near)
+    stage.vectorize(lane)
+    stage.parallel(fuse_all(stage, [*outer, task]))
 
 
 def _mixes_channels(plan: Plan, stage: Stage) -> bool:
@@ -205,9 +247,17 @@ def _stream_stores(plan: Plan, stage: Stage, lane: Loop) -> None:
     for x: B[x] = f(x)   ->   for x: stream B[x] = f(x)     the lines of B are not read before they are written
     """
     is_last = stage.is_output and not plan.s.consumers(stage)
-    ways = ["kept", "streamed"] if is_last and _bytes(stage) > plan.machine.l2 else ["kept"]
+    # a line of the cache that is written in parts past it goes to memory in parts
+    in_lines = _is_flat(stage) or _row_bytes(stage) % LINE == 0
+    ways = ["kept", "streamed"] if is_last and in_lines and _bytes(stage) > plan.machine.l2 else ["kept"]
     if plan.choose(stage, "stores", ways) == "streamed":
         stage.pragma(lane, "streaming_store")
+
+
+def _row_bytes(stage: Stage) -> int:
+    """Bytes of a row of a result, short ones joined; 1 where that is not known."""
+    inner = _joined(stage)
+    return (analysis.points(stage.axis[-inner:]) or 0) * stage.tensor.dtype.bytes or 1
 
 
 def _bytes(stage: Stage) -> int:
@@ -257,11 +307,16 @@ def _is_padding(stage: Stage) -> bool:
 
 def _row(stage: Stage) -> tuple[list[Loop], Loop, int | None]:
     """The outer loops, the innermost ones as one loop that is long enough for vectors, and how long that is."""
-    loops = [stage.roots[a] for a in stage.axis]
-    inner = 1
-    while inner < len(loops) and analysis.has_fewer(stage.axis[-inner:], SHORT):
-        inner += 1
+    loops, inner = [stage.roots[a] for a in stage.axis], _joined(stage)
     return loops[:-inner], fuse_all(stage, loops[-inner:]), analysis.points(stage.axis[-inner:])
+
+
+def _joined(stage: Stage) -> int:
+    """How many of the innermost axes make a row that is long enough for vectors."""
+    inner = 1
+    while inner < len(stage.axis) and analysis.has_fewer(stage.axis[-inner:], SHORT):
+        inner += 1
+    return inner
 
 
 def _types(stage: Stage) -> list[DType]:
