@@ -110,14 +110,16 @@ class _Reads:
         self._indices: dict[Stage, list[_Index]] = {}
 
     def open(self) -> Iterator[tuple[Stage, _Index]]:
-        """The indices that the ranges of their stage's axes do not keep inside."""
+        """The indices that the ranges of their stage's axes do not keep inside, as proofs and trials show."""
         for stage in self.s.stages:
             if stage.is_placeholder or isinstance(stage.op, ScanOp):
                 continue
             axes = _axes(stage)
             if not any(is_const(a.extent) and a.extent.value <= 0 for a in axes if a.kind != "reduce"):
                 domain = _Domain(axes)
-                yield from ((stage, i) for i in self.indices(stage) if not domain.keeps_inside(i))
+                for i in self.indices(stage):
+                    if not domain.keeps_inside(i) and not _tried_inside(i):
+                        yield stage, i
 
     def check(self) -> None:
         for stage, i in self.open():
@@ -328,6 +330,8 @@ class _Points:
     def wrong(self) -> np.ndarray:
         """The values of the index that are outside, at points where all conditions hold."""
         assert self.ranges is not None
+        if any(n <= 0 for _, n in self.ranges.values()):
+            return np.empty(0, np.int64)
         env: dict[Expr, np.ndarray] = {}
         left = MOST_POINTS
         for k, (v, (low, n)) in enumerate(self.ranges.items()):
