@@ -18,7 +18,7 @@ from autosched.schedule.loop import SCOPES, TAILS, Attach, Fetch, Fuse, InitNest
 from autosched.schedule.primitive import PRIMITIVES
 from autosched.schedule.primitives.loops import LoopPrimitives
 from autosched.schedule.primitives.marks import MarkPrimitives
-from autosched.schedule.primitives.new_stages import ReductionPrimitives
+from autosched.schedule.primitives.new_stages import NewStagePrimitives
 from autosched.schedule.primitives.place import PlacePrimitives
 from autosched.schedule.primitives.storage import StoragePrimitives
 from autosched.te.extern import ExternOp
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["SCOPES", "TAILS", "Attach", "Fetch", "Fuse", "InitNest", "Loop", "Split", "Stage"]
 
 
-class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, ReductionPrimitives):
+class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, NewStagePrimitives):
     """One tensor of a schedule. Its methods are the schedule primitives on it, declared in `schedule.primitives`."""
 
     def __init__(self, schedule: Schedule, tensor: Tensor, name: str, is_output: bool) -> None:

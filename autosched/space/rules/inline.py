@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from autosched.errors import ScheduleError
 from autosched.ir.expr import is_const
 from autosched.ir.visit import post_order
 from autosched.schedule.schedule import Schedule
@@ -33,6 +36,17 @@ def write_out_stencils(s: Schedule) -> None:
     for stage in s.stages:
         if analysis.is_stencil(stage):
             stage.inline_reduction()
+
+
+def store_paddings(s: Schedule) -> None:
+    """What products and convolutions read across a border is stored with it: their innermost loops ask for nothing.
+
+    C[i] += (A[i + k - 1] if .. else 0) * W[k]   ->   P[i] = A[i - 1] if .. else 0;  C[i] += P[i + k] * W[k]
+    """
+    for stage in list(s.stages):
+        if analysis.is_contraction(stage):
+            with suppress(ScheduleError):  # nothing is read across a border
+                stage.cache_padding()
 
 
 @rule(when=lambda plan, stage: analysis.is_opaque(stage), because=lambda plan, stage: analysis.why_opaque(stage))

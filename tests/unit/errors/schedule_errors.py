@@ -237,6 +237,10 @@ CASES: Cases = {
         "cache write after decomposing": lambda s: (s["S"].decompose_reduction("i"), s.cache_write("S", "local")),
         "decompose a scatter": (counted, lambda s: s["H"].decompose_reduction("i")),
     },
+    "cache_padding": {
+        "cache the padding of no border": lambda s: s["C"].cache_padding(),
+        "cache the padding of an input": lambda s: s["A"].cache_padding(),
+    },
     "inline_reduction": {
         "write out no reduction": lambda s: s["C"].inline_reduction(),
         "write out a scatter": (counted, lambda s: s["H"].inline_reduction()),

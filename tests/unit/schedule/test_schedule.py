@@ -28,6 +28,16 @@ def program() -> list[Tensor]:
     return [a, s]
 
 
+def padded_program() -> list[Tensor]:
+    """A[n, m] -> W, sums of three columns and every other of five rows, zeros outside."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), name="A")
+    p, q = te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 3), "q")
+    edge = te.constant_exterior(a, 0.0)
+    w = te.compute((n, m), lambda i, j: te.sum(edge[i + 2 * p - 2, j + q - 1], axis=[p, q]), name="W")
+    return [a, w]
+
+
 def set_store_predicate(s: Schedule) -> None:
     """Rows are computed twice, and stored once."""
     _, lane = s["C"].split("i", factor=2)
@@ -165,6 +175,7 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s["S"].parallel("i.outer.init"),
         s["S"].unroll("i.inner.init"),
     ),
+    "cache_padding": lambda s: s["W"].cache_padding(),
     # Groups of three elements, added up where their sums are.
     "inline_reduction": lambda s: (
         s["S"].split("k", factor=3),
@@ -196,7 +207,7 @@ CASES: dict[str, Callable[[Schedule], object]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_trace_and_loops(name: str, golden: Callable[..., None]) -> None:
-    args = program()
+    args = padded_program() if name == "cache_padding" else program()
     s = create_schedule(args)
     CASES[name](s)
     target = "opencl" if name == "bind" else "llvm"

@@ -1,0 +1,65 @@
+"""`cache_padding`: what is read across a border, stored with it, gives what the definition says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from roundtrip import assert_roundtrip
+
+from autosched import te
+from autosched.errors import ScheduleError
+from autosched.schedule import create_schedule
+from autosched.te import Tensor
+from autosched.testing.oracle import check_against_reference
+
+N, K = 13, 4
+
+
+def convolution(read: Callable[..., te.Expr], size: object = N) -> list[Tensor]:
+    """C[g, i] = sum over c and k of read(A, g, c, i, k) * W[c, k], for A[2, 3, size]."""
+    a, w = te.placeholder((2, 3, size), name="A"), te.placeholder((3, K), name="W")
+    c, k = te.reduce_axis((0, 3), "c"), te.reduce_axis((0, K), "k")
+    out = te.compute((2, size), lambda g, i: te.sum(read(a, g, c, i, k) * w[c, k], axis=[c, k]), name="C")
+    return [a, w, out]
+
+
+def outside(value: object) -> Callable[..., te.Expr]:
+    return lambda a, g, c, i, k: te.constant_exterior(a, value, axes=(2,))[g, c, i + 2 * k - 3]
+
+
+READS = {
+    "zeros": outside(0.0),
+    "ones": outside(1.0),
+    "an index that is no sum": lambda a, g, c, i, k: te.constant_exterior(a, 0.0, axes=(2,))[
+        g, (c + g) % 3, i - k * 3
+    ],
+    "both ends at once": lambda a, g, c, i, k: te.constant_exterior(a, 0.0)[g + 1 - 1, c, 2 * i - k],
+    "the value of a size": lambda a, g, c, i, k: te.constant_exterior(a, a.shape[2].astype("float32"), axes=(2,))[
+        g, c, i - k
+    ],
+}
+
+
+@pytest.mark.parametrize("size", ["13", "n"])
+@pytest.mark.parametrize("name", READS)
+def test_padding_is_stored(name: str, size: str) -> None:
+    args = convolution(READS[name], te.var("n") if size == "n" else N)
+    s = create_schedule(args)
+    (padded,) = s["C"].cache_padding()
+    assert padded.name == "A.padded" and "if_then_else" not in repr(s["C"].body)
+    s[padded].compute_at(s["C"], "g")
+    assert_roundtrip(s, args)
+    given = [np.random.default_rng(0).integers(-4, 5, shape).astype("float32") for shape in ((2, 3, N), (3, K))]
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, "llvm", given, backend)  # type: ignore[arg-type]
+
+
+def test_conditions_that_ask_for_more_stay() -> None:
+    """Whether a place counts must not depend on the point of the sum that reads it."""
+    args = convolution(lambda a, g, c, i, k: te.if_then_else(te.all(i - k >= 0, k != 2), a[g, c, i - k], 0.0))
+    s = create_schedule(args)
+    with pytest.raises(ScheduleError, match="reads nothing across a border"):
+        s["C"].cache_padding()
+    assert len(s.stages) == 3 and not s.trace
