@@ -95,10 +95,13 @@ _HOME = {
 
 _MODULES = {"nd": "runtime.ndarray", **{name: name for name in ("records", "te", "tir", "topi", "tvm")}}
 
+#: modules that give schedules and functions methods of theirs: `lower(..).script()`, `Schedule.check`, `Schedule.auto`
+_ATTACHING = ("tir", "predicting")
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("Schedule", "create_schedule", "lower"):
-        import_module("autosched.tir")  # for `lower(..).script()`; and lowering's linter, which `Schedule.check` asks
+    for module in _ATTACHING if name in ("Schedule", "create_schedule", "lower") else ():
+        import_module(f"autosched.{module}")
     if name in _MODULES:
         return import_module(f"autosched.{_MODULES[name]}")
     if name in _HOME:

@@ -19,14 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosched.deadline import TooLate, within
-from autosched.errors import Fields, Form, parse_json
+from autosched.errors import Fields, Form, ScheduleError, parse_json, with_line
 from autosched.places import cache_folder, write_whole
-from autosched.runtime.device import versions, with_machine
-from autosched.target import Target
+from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
+from autosched.schedule.schedule import Schedule, perform
+from autosched.schedule.trace import FOR_TUNING, Trace
+from autosched.space.default import by_default
+from autosched.space.workload import Workload
+from autosched.target import Target, TargetLike
 
 if TYPE_CHECKING:
     from autosched.model import AnalyticalModel
-    from autosched.space.workload import Workload
 
 #: Seconds of computing that finding the answer may take, and how many times as long on a busy machine.
 LIMIT_S, PATIENT_LIMITS = 3.0, 3
@@ -109,6 +112,36 @@ def choices_by_model(w: Workload, target: Target, at: dict[str, int]) -> Iterato
         yield Foreseen(sketch.name, sketch.trace, sketch.values(best.candidate.indices), best.seconds), ""
     if best is None:
         yield None, "no prediction: its search space has no valid point"
+
+
+def auto(s: Schedule, target: TargetLike = None, *, sizes: Mapping[str, int] | None = None) -> Schedule:
+    """Do to a new schedule what `build` would choose without records, on which a person may build: loops in parallel
+    and in vectors, tiles, producers where they are needed. `sizes` are those to choose for, of symbolic dimensions.
+
+    The calls are in `s.trace`, with numbers, so `print(s.trace.as_python())` shows them. Where a model finds nothing it
+    is the default schedule. Raises ScheduleError for a schedule that something was done to already.
+
+    >>> from autosched import create_schedule, te
+    >>> A = te.placeholder((1024, 1024), name="A")
+    >>> s = create_schedule(te.compute((1024, 1024), lambda i, j: A[i, j] * 2, name="B")).auto("llvm")
+    >>> any(loop.kind == "parallel" for loop in s["B"].loops)
+    True
+    """
+    if len(s.trace):
+        legal = "s.auto() first; then split, reorder and the like change what it chose"
+        raise ScheduleError(f"{len(s.trace)} primitives were called already", asked=with_line("s.auto()"), legal=legal)
+    to = resolve_target(target)
+    found, _ = foreseen(Workload("auto", s.arguments), to, describe_device(to)["name"], sizes)
+    if found is None:
+        by_default(s, to)
+        return s
+    for i in Trace.from_json(found.trace):
+        if i.kind not in (*FOR_TUNING, "define_knob"):
+            perform(s, i.at(found.knobs))
+    return s
+
+
+Schedule.auto = auto  # type: ignore[assignment, method-assign]
 
 
 # -- what was found before ------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
@@ -480,6 +480,10 @@ class Schedule:
         """The tensors that a function made of it takes: inputs in order of first use, then outputs."""
         inputs = (x.tensor for x in self.stages if x.is_placeholder and x.tensor not in self.scans.storage)
         return (*(t for t in inputs if self.consumers(self.stage(t))), *self.outputs)
+
+    if TYPE_CHECKING:  # `predicting` attaches it
+
+        def auto(self, target: Any = None, *, sizes: Mapping[str, int] | None = None) -> Schedule: ...
 
     if TYPE_CHECKING:  # `lowering.lint` attaches it
 

@@ -32,9 +32,7 @@ def outside(value: object) -> Callable[..., te.Expr]:
 READS = {
     "zeros": outside(0.0),
     "ones": outside(1.0),
-    "an index that is no sum": lambda a, g, c, i, k: te.constant_exterior(a, 0.0, axes=(2,))[
-        g, (c + g) % 3, i - k * 3
-    ],
+    "an index that is no sum": lambda a, g, c, i, k: te.constant_exterior(a, 0.0, axes=(2,))[g, (c + g) % 3, i - k * 3],
     "both ends at once": lambda a, g, c, i, k: te.constant_exterior(a, 0.0)[g + 1 - 1, c, 2 * i - k],
     "the value of a size": lambda a, g, c, i, k: te.constant_exterior(a, a.shape[2].astype("float32"), axes=(2,))[
         g, c, i - k

@@ -1,0 +1,56 @@
+"""`Schedule.auto`: a start for a schedule by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched import build, create_schedule, predicting, te
+from autosched.errors import ScheduleError
+from autosched.schedule.schedule import replay
+
+
+@pytest.fixture(autouse=True)
+def predictions(tmp_path, monkeypatch):
+    """A cache of their own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(predicting, "answers", {})
+
+
+def filtered():
+    """B[y, x, c] = the sum of a window of A, halved."""
+    a = te.placeholder((66, 98, 3), name="A")
+    v, u = te.reduce_axis((0, 3), "v"), te.reduce_axis((0, 3), "u")
+    total = te.compute((64, 96, 3), lambda y, x, c: te.sum(a[y + v, x + u, c], axis=[v, u]), name="total")
+    return a, te.compute((64, 96, 3), lambda y, x, c: total[y, x, c] / 2, name="B")
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "opencl"])
+def test_it_is_right_and_can_be_gone_on_with(target):
+    a, b = filtered()
+    s = create_schedule(b).auto(target)
+    assert not s.knobs and len(s.trace) > 3
+    last = s[b].loops[0]
+    if target != "opencl":
+        assert any(loop.kind in ("parallel", "vectorize") for loop in s[b].loops)
+        s[b].pragma(last, "loop_partition_hint")
+    x = np.arange(66 * 98 * 3, dtype="float32").reshape(66, 98, 3) % 7
+    want = sum(x[v : v + 64, u : u + 96] for v in range(3) for u in range(3)) / 2
+    np.testing.assert_array_equal(build(s, target, args=[a, b])(x), want)
+    again = replay(s.trace.to_json(), [b])
+    assert again.trace.to_json() == s.trace.to_json()
+
+
+def test_it_comes_first():
+    _, b = filtered()
+    s = create_schedule(b)
+    s["B"].parallel("y")
+    with pytest.raises(ScheduleError, match="1 primitives were called already"):
+        s.auto("llvm")
+
+
+def test_without_a_choice_it_is_the_default_schedule(monkeypatch):
+    monkeypatch.setattr(predicting, "choices_by_model", lambda *_: [(None, "there is no model of this device")])
+    a, b = filtered()
+    s = create_schedule(b).auto("llvm")
+    assert build(s, "llvm", args=[a, b])(np.ones((66, 98, 3), "float32")).sum() == 64 * 96 * 3 * 4.5
