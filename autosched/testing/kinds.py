@@ -309,6 +309,40 @@ def convolved(m: Maker) -> Tensor | None:
     return m.stage(a.shape, body, 3 * m.size_of(a))
 
 
+def bordered(m: Maker) -> Tensor | None:
+    """A convolution with weights that reads across a border, where a number stands outside; of some channels."""
+    a, outputs = m.pick(least_rank=2), m.rng.choice((1, 3, 8))
+    width, step = m.rng.choice((2, 3)), m.rng.choice((1, 2))
+    edge = te.constant_exterior(a, m.rng.choice((0, 1)), axes=(a.ndim - 1,))
+    w = m.placeholder([outputs, width], a.dtype)
+    r = te.reduce_axis((0, width), "r")
+
+    def body(o: Expr, *i: Expr) -> object:
+        inside = edge(*i[:-1], i[-1] + r * step - 1)
+        return te.sum(te.max(te.min(inside, const(8, a.dtype)), const(0, a.dtype)) * w[o, r], axis=r)
+
+    return m.stage([outputs, *a.shape], body, width * 8 * m.size_of(w))
+
+
+def coloured(m: Maker) -> Tensor | None:
+    """Pixels of a few channels, each made in a way of its own, or of the other channels by a matrix."""
+    a, channels = m.pick(), m.rng.choice((2, 3, 4))
+    if m.rng.random() < 0.5:
+
+        def body(*i: Expr) -> object:
+            x = m.read(a, i[:-1])
+            return te.select(i[-1] == 0, x, te.select(i[-1] == 1, x + 1, x * 2))
+
+        return m.stage([*a.shape, channels], body, 2 * m.size_of(a) + 1)
+    pixels, matrix = m.placeholder([*a.shape, channels], a.dtype), m.placeholder([channels, channels], a.dtype)
+    k = te.reduce_axis((0, channels), "k")
+
+    def mixed(*i: Expr) -> object:
+        return te.sum(m.read(pixels, [*i[:-1], k]) * m.read(matrix, [i[-1], k]), axis=k)
+
+    return m.stage([*a.shape, channels], mixed, channels * m.size_of(pixels) * m.size_of(matrix))
+
+
 def spread(m: Maker) -> Tensor | None:
     """A vector, or a single number, added to every row of a matrix."""
     a = m.pick(least_rank=2)
@@ -534,7 +568,7 @@ def slope(m: Maker) -> Tensor | None:
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,
-    convolved, spread, scanned, scattered, several, extreme, of_pairs, reduced_otherwise,
+    convolved, bordered, bordered, coloured, spread, scanned, scattered, several, extreme, of_pairs, reduced_otherwise,
     dot, dot, dot, dot, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,
 )  # fmt: skip
