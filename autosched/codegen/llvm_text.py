@@ -146,11 +146,13 @@ class Scoped(dict[K, V], Generic[K, V]):
 
 @dataclass(frozen=True)
 class Abilities:
-    """Abilities of a CPU: fused multiply-add, stores of some lanes of a register, library functions of vectors."""
+    """Abilities of a CPU: fused multiply-add, stores of some lanes of a register, library functions of vectors, and
+    the instruction for dot products of bytes with the size of its registers (`llvm_dot`)."""
 
     fuses: bool = False
     masks: bool = False
     vectors: VectorLibrary | None = None
+    dot: tuple[str, int] = ("", 0)
 
 
 FEWEST_ABILITIES = Abilities()

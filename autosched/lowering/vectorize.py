@@ -104,10 +104,11 @@ def vectorize_loops(s: Stmt, an: Analyzer, on_lanes: bool = True) -> Stmt:
         loop = replace(s, body=vectorize_loops(s.body, an, on_lanes))
         if loop.lanes:
             return _leftover(loop, an, on_lanes)
-        return _vectorize(loop, an, on_lanes) if loop.kind == "vectorize" else loop
+        return _vectorize(loop, s.body, an, on_lanes) if loop.kind == "vectorize" else loop
 
 
-def _vectorize(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
+def _vectorize(loop: S.For, before: Stmt, an: Analyzer, on_lanes: bool) -> Stmt:
+    """The loop on all lanes; its body was `before` until vector loops inside became vectors."""
     legal = "split the loop by a constant factor and vectorize the inner loop"
     check_constant(loop, f"vectorize {loop.var.name}", legal)
     lanes = int(loop.extent.value)
@@ -119,7 +120,19 @@ def _vectorize(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
             loop=loop.var,
         )
     result = _Lanes(loop, loop.start, lanes, an, on_lanes).stmt(loop.body)
+    if result is None and _combines_lanes(loop.body):
+        result = _Lanes(loop, loop.start, lanes, an, on_lanes).stmt(S.map_stmt(before, on_stmt=_step_by_step))
     return _one_by_one(loop, an) if result is None else result
+
+
+def _combines_lanes(body: Stmt) -> bool:
+    """Return whether there is a vector loop of a reduction in it."""
+    stores = (s for s in S.walk(body) if isinstance(s, S.Store))
+    return any(e.op == "combine_lanes" for s in stores for e in post_order(s.value))
+
+
+def _step_by_step(s: Stmt) -> Stmt:
+    return replace(s, kind="serial", lanes=0) if isinstance(s, S.For) and (s.kind == "vectorize" or s.lanes) else s
 
 
 def _one_by_one(loop: S.For, an: Analyzer) -> S.For:
@@ -213,7 +226,7 @@ class _Lanes:
         match s:
             case S.Store():
                 if any(e.dtype.lanes > 1 for e in post_order((*s.indices, s.value))):
-                    return None  # a vector loop inside this one
+                    return self.dot4(s)  # a vector loop inside this one
                 if any(map(is_opaque, (*s.indices, s.value))):
                     return None  # a call for each lane
                 if self.lanes > 1 and not self.varies(s.indices[0]):
@@ -307,6 +320,45 @@ class _Lanes:
         return S.Store(
             s.buffer, s.indices, rebuild(s.value, (old, E.combine_lanes(COMBINED[s.value.op], self.expr(step))))
         )
+
+    def dot4(self, s: S.Store) -> Stmt | None:
+        """Sums in lanes, to which four products of neighbouring 8-bit integers are added at once, or None.
+
+        C[v] = C[v] + combine_lanes(add, int32(A[0..3]) * int32(B[4*v + 0..3]))
+        ->   C[0..] = dot4(C[0..], A[0..3], B[0..])
+        """
+        old = E.make("load", s.buffer.dtype, s.indices, s.buffer)
+        if self.under_mask or s.buffer.dtype.scalar != INT32 or s.value.op != "add":
+            return None
+        if all(a is not old for a in s.value.args):
+            return None
+        step = s.value.args[1 if s.value.args[0] is old else 0]
+        product = step.args[0] if step.op == "combine_lanes" and step.value == "add" else step
+        if product.op != "mul" or product.dtype.lanes != 4:
+            return None
+        factors = [self.four_bytes(e) for e in product.args]
+        to = self.index(s.indices[0])
+        whole = [f for f in factors if f is not None and f.dtype.lanes > 4]
+        if None in factors or not whole or to.op != "ramp" or not E.is_const(to.args[1], 1):
+            return None
+        total = E.make("load", to.dtype.scalar.with_lanes(self.lanes), (to,), s.buffer)
+        return S.Store(s.buffer, (to,), E.dot4(total, *factors))  # type: ignore[arg-type]
+
+    def four_bytes(self, e: Expr) -> Expr | None:
+        """What a factor is made of, where that is neighbouring bytes: four of each lane, or four that all share."""
+        if e.op != "cast" or e.args[0].op != "load" or e.args[0].dtype.bits != 8 or e.args[0].dtype.is_bool:
+            return None
+        load = e.args[0]
+        (at,) = load.args
+        if load.value in self.stored or at.op != "ramp" or not E.is_const(at.args[1], 1):
+            return None
+        first = self.index(at.args[0])
+        if first.op == "ramp" and not E.is_const(first.args[1], 4):
+            return None
+        if first.dtype.lanes > 1 and first.op != "ramp":
+            return None
+        lanes, first = (4 * self.lanes, first.args[0]) if first.op == "ramp" else (4, first)
+        return E.make("load", load.dtype.with_lanes(lanes), (E.ramp(first, 1, lanes),), load.value)
 
     def index(self, i: Expr) -> Expr:
         """A ramp where the lanes advance by a constant, any vector otherwise, a scalar where they agree."""

@@ -144,6 +144,8 @@ class _Interpreter:
                 return to.numpy.type((7 * self.any_index(e.args[0], lane) + 3) % (64 // e.value.dtype.bytes))
             case "combine_lanes":
                 return _combined(e.value, [self.value(e.args[0], k) for k in range(e.args[0].dtype.lanes)])
+            case "dot4":
+                return self.dot4(e, lane).astype(to.numpy)
             case "cast":
                 return _cast(self.value(e.args[0], lane), e.args[0].dtype, to)
             case "reinterpret":
@@ -154,6 +156,13 @@ class _Interpreter:
         function = OPS[e.op].numpy
         assert function is not None, e.op
         return np.asarray(function(*args)).astype(to.numpy)[()]
+
+    def dot4(self, e: Expr, lane: int) -> Any:
+        """See `ir.expr.dot4`: exact in 64 bits, of which the caller keeps those of its type."""
+        total, *factors = e.args
+        at = range(4 * lane, 4 * lane + 4)
+        a, b = ([np.int64(self.value(v, k % v.dtype.lanes)) for k in at] for v in factors)
+        return np.int64(self.value(total, lane)) + np.dot(a, b)
 
     # -- memory ---------------------------------------------------------------------------------
     def offset(self, buffer: S.Buffer, indices: Sequence[Expr], lane: int, by: Expr | S.Store) -> int | None:

@@ -327,6 +327,10 @@ class Schedule:
         """See `new_stages.rfactor`."""
         return new_stages.rfactor(self[tensor], axis, factor_axis)
 
+    def offset_bytes(self, tensor: Any, operand: Any) -> list[Tensor]:
+        """See `new_stages.offset_bytes`."""
+        return new_stages.offset_bytes(self[tensor], operand)
+
     def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
         """The stages that compute `outputs` from `inputs`, to be moved together; see `place.Group`."""
         ends, begins = (

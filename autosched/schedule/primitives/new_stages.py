@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
+from autosched.ir.dtype import INT32
 from autosched.ir.expr import Expr, cast, compare, const, if_then_else, is_const, logical_and, make, variables
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import post_order, rewrite, substitute
@@ -241,6 +242,75 @@ def retarget(body: Expr, old: Tensor, new: Tensor) -> Expr:
         return make("read", e.dtype, args, new) if e.op == "read" and e.value is old else None
 
     return rewrite(body, change)
+
+
+# -- sums of products of bytes --------------------------------------------------------------------
+@primitive(K.TENSOR, of_schedule=True)
+@keeps_meaning
+def offset_bytes(s: Schedule, stage: Stage, operand: Any) -> list[Tensor]:
+    """Read one operand of a sum of products of 8-bit integers as bytes of the other sign, 128 more or less.
+
+    for k: C[i, j] += int32(A[i, k]) * int32(B[k, j])   --offset_bytes(C, B), of signed ones->
+        B.offset[k, j] = uint8(B[k, j]) ^ 128
+        for k: C.offset[i] += int32(A[i, k]) * -128
+        C[i, j] = C.offset[i]; for k: C[i, j] += int32(A[i, k]) * int32(B.offset[k, j])
+
+    For instructions that multiply unsigned by signed bytes, such as x86's. The sum is the same, for it wraps in 32
+    bits. Returns the tensors of the operand and of what the sum begins with; the latter has those axes only that
+    the other operand has.
+    """
+    computed(stage)
+    factors = factors_of_bytes(stage)
+    source = s.stage(operand)
+    chosen = [e for e in factors if s.stage(e.value) is source]
+    if len(chosen) != 1 or stage.init is not None or stage.intrinsic is not None:
+        raise Illegal(
+            f"{stage.name} is no sum of products of which one factor is {source.name}",
+            "te.sum(a.astype('int32') * b.astype('int32')) of two tensors of int8 or uint8, without a condition or "
+            "first values, before decompose_reduction and tensorize",
+        )
+    (read,), (other,) = chosen, [e for e in factors if e is not chosen[0]]
+    turned = s.insert_stage(_of_other_sign(read.value), stage)
+    begin, axes = _taken_off(stage, other, -128 if read.dtype.kind == "int" else 128)
+    first = s.insert_stage(begin, stage)
+    again = make("read", turned.tensor.dtype, read.args, turned.tensor)
+    product, condition = stage.body[0].args
+    product = rewrite(product, lambda e, args: again if e is read else None)
+    init = make("read", INT32, axes, first.tensor)
+    stage.body = (make("reduce", INT32, (product, condition, init), stage.body[0].value),)
+    return [turned.tensor, first.tensor]
+
+
+def _of_other_sign(t: Tensor) -> Tensor:
+    """Signed bytes 128 higher, unsigned ones 128 lower."""
+    axes = [IterVar(f"ax{i}", d) for i, d in enumerate(t.shape)]
+    element = make("read", t.dtype, tuple(a.var for a in axes), t)
+    turned = cast("uint8", element) ^ 128
+    body = turned if t.dtype.kind == "int" else cast("int8", turned)
+    return ComputeOp(f"{t.name}.offset", t.shape, axes, (body,)).output_tensor
+
+
+def _taken_off(stage: Stage, factor: Expr, times: int) -> tuple[Tensor, tuple[Expr, ...]]:
+    """The sums of one factor, so many times, and the axes of the stage that it depends on."""
+    kept = [a for a in stage.axis if a.var in variables(factor)]
+    axes = [IterVar(a.name, a.extent, "spatial", a.min) for a in kept]
+    steps = [IterVar(a.name, a.extent, "reduce", a.min) for a in stage.reduce_axis]
+    mapping = {a.var: b.var for a, b in zip((*kept, *stage.reduce_axis), (*axes, *steps), strict=True)}
+    term = cast("int32", substitute(factor, mapping)) * const(times, "int32")
+    body = make("reduce", INT32, (term, const(True)), stage.body[0].value.over(steps))
+    op = ComputeOp(f"{stage.op.name}.offset", [a.extent for a in axes], axes, (body,))
+    return op.output_tensor, tuple(a.var for a in kept)
+
+
+def factors_of_bytes(stage: Stage) -> tuple[Expr, ...]:
+    """The two reads of 8-bit integers whose products a stage adds up in 32 bits, if that is all it does; else none."""
+    body = stage.body[0]
+    if body.op != "reduce" or body.value.name != "sum" or body.dtype != INT32 or len(body.args) != 2:
+        return ()
+    product, condition = body.args
+    factors = [e.args[0] for e in product.args if e.op == "cast"] if product.op == "mul" else []
+    of_bytes = all(e.op == "read" and e.dtype.bits == 8 and not e.dtype.is_bool for e in factors)
+    return tuple(factors) if len(factors) == 2 and of_bytes and is_const(condition, True) else ()
 
 
 # -- reductions -----------------------------------------------------------------------------------

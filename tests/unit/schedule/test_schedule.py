@@ -221,7 +221,20 @@ def test_every_primitive_has_a_golden_text() -> None:
         s = create_schedule(program())
         apply(s)
         used.update(i.kind for i in s.trace)
-    assert set(PRIMITIVES) <= used
+    assert set(PRIMITIVES) <= used | {"offset_bytes"}
+
+
+def test_offset_bytes(golden: Callable[..., None]) -> None:
+    """Its golden text is of a sum of products of bytes, which the program above does not have."""
+    a, b = te.placeholder((8, 6), "int8", name="A"), te.placeholder((5, 6), "int8", name="B")
+    k = te.reduce_axis((0, 6), "k")
+    c = te.compute((8, 5), lambda i, j: te.sum(a[i, k].astype("int32") * b[j, k].astype("int32"), axis=k), name="C")
+    s = create_schedule(c)
+    turned, first = s.offset_bytes(c, b)
+    s[first].parallel("i")
+    s[turned].compute_inline()
+    golden(f"{s.trace.as_python()}\n{lower_structure(s, [a, b, c], 'llvm')}")
+    assert_roundtrip(s, [a, b, c], "llvm")
 
 
 def test_loops_go_by_handle_axis_or_name() -> None:
