@@ -180,7 +180,8 @@ def with_machine(target: Target) -> Target:
     """A CPU's target with the caches and vector registers of this machine as limits; others as they are.
 
     They are what a cost model compares a candidate with, and change no code: `l1_bytes` to `l3_bytes`, a
-    thread's share where several CPUs have one cache, `vector_bytes` and `vector_registers`. An OpenCL device may be
+    thread's share where several CPUs have one cache, `vector_bytes` and `vector_registers`, and
+    `mixed_bytes`, 1 where products of unsigned and signed bytes have an instruction. An OpenCL device may be
     a CPU, too: its limits say so.
     """
     if target.is_gpu_style and not target.limits.get("is_cpu"):
@@ -189,16 +190,26 @@ def with_machine(target: Target) -> Target:
     levels = {c.level: c.size // min(c.shared_by, threads) for c in data_caches()}
     sizes = {f"l{level}_bytes": size for level, size in levels.items() if level <= 3}
     sizes.setdefault("l3_bytes", max(levels.values()))
-    width, count = _vector_registers(target)
-    return target.with_limits(**sizes, vector_bytes=width, vector_registers=count)
+    has = _features(target)
+    width, count = _vector_registers(has)
+    mixed = int(not has.isdisjoint(MIXED_BYTES))
+    return target.with_limits(**sizes, vector_bytes=width, vector_registers=count, mixed_bytes=mixed)
 
 
-def _vector_registers(target: Target) -> tuple[int, int]:
-    """Bytes of a vector register, and how many there are: of the host, less what `-mattr` switches off."""
+#: Features of CPUs that multiply unsigned by signed bytes and add up four such products.
+MIXED_BYTES = frozenset(("avx512vnni", "avxvnni"))
+
+
+def _features(target: Target) -> set[str]:
+    """The features of the host, less what `-mattr` switches off."""
     import llvmlite.binding as llvm
 
     has = {name for name, on in llvm.get_host_cpu_features().items() if on}
-    has -= {name[1:] for name in target.mattr if name.startswith("-")}
+    return has - {name[1:] for name in target.mattr if name.startswith("-")}
+
+
+def _vector_registers(has: set[str]) -> tuple[int, int]:
+    """Bytes of a vector register, and how many there are, of a CPU with these features."""
     if "avx512f" in has:
         return 64, 32
     if "neon" in has:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import add, mul
 
-from autosched.ir.expr import Expr, const, divide, make, maximum, select
+from autosched.ir.dtype import INT32
+from autosched.ir.expr import Expr, ceildiv, const, divide, floordiv, is_const, make, maximum, select, variables
 from autosched.ir.expr import cast as cast_to
-from autosched.ir.simplify import conjuncts
+from autosched.ir.simplify import conjuncts, simplify
 from autosched.ir.stmt import VTHREAD, Buffer, For, If, Let, Stmt, Store, children, substitute_stmt
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, substitute
 
 #: A buffer and where it is read or written.
 Access = tuple[Buffer, tuple[Expr, ...]]
@@ -89,6 +90,8 @@ def _inside(s: Stmt, loops: tuple[For, ...], guards: int) -> list[Nest | Site]:
             return [Site(_of_the_first_lane(s), loops, guards)]
         case Let():
             return _inside(substitute_stmt(s.body, {s.var: s.value}), loops, guards)
+        case For(kind="vectorize") if (of_words := _of_words(s)) and any(x.kind == "vectorize" for x in loops):
+            return [Site(of_words, loops, guards + isinstance(s.body, If))]
         case For():
             # A work-item has one place along an axis: a loop over it inside of another does not run again for each.
             same = [x for x in loops if s.thread.startswith("threadIdx") and x.thread == s.thread]
@@ -98,6 +101,36 @@ def _inside(s: Stmt, loops: tuple[For, ...], guards: int) -> list[Nest | Site]:
         case If():
             loops, guards = _loops_that_run(s, loops), guards + 1
     return [found for c in children(s) for found in _inside(c, loops, guards)]
+
+
+def _of_words(s: For) -> Store | None:
+    """A vector loop over four products of bytes, which instructions add up, as one product of 32-bit words: as many
+    bytes are read, and it takes as long."""
+    store = s.body.then if isinstance(s.body, If) and s.body.otherwise is None else s.body
+    if not is_const(s.extent, 4) or not isinstance(store, Store) or store.value.op != "add":
+        return None
+    old, product = store.value.args
+    factors = [e.args[0] for e in product.args if e.op == "cast"] if product.op == "mul" else []
+    if old.op != "load" or old.value is not store.buffer or product.dtype != INT32 or len(factors) != 2:
+        return None
+    words = [_word(e, s.var) for e in factors if e.op == "load" and e.dtype.bits == 8]
+    if None in words or len(words) != 2 or any(s.var in variables(i) for i in store.indices):
+        return None
+    return replace(store, value=old + words[0] * words[1])  # type: ignore[operator]
+
+
+def _word(load: Expr, step: Expr) -> Expr | None:
+    """The word that four neighbouring bytes are."""
+    *outer, last = load.args
+    if any(step in variables(i) for i in outer) or step not in variables(last):
+        return None
+    at = simplify(floordiv(substitute(last, {step: const(0)}), 4))
+    return make("load", INT32, (*outer, at), _as_words(load.value))
+
+
+@lru_cache(maxsize=256)
+def _as_words(b: Buffer) -> Buffer:
+    return Buffer(b.name, (*b.shape[:-1], simplify(ceildiv(b.shape[-1], 4))), INT32, b.scope)
 
 
 def _of_the_first_lane(s: Store) -> Store:

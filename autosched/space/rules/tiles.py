@@ -24,6 +24,7 @@ from typing import Any
 
 from autosched.ir.expr import floordiv, is_const
 from autosched.ir.visit import post_order
+from autosched.schedule.primitives.new_stages import factors_of_bytes
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import Access, divisors, lanes, length, powers, tiles
@@ -40,6 +41,8 @@ SHORT = 7
 LONG = 512
 #: An operand is packed only if this many tiles read it.
 MANY = 4
+#: Products of bytes that an instruction adds up.
+FOUR = 4
 
 
 def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
@@ -156,7 +159,9 @@ class _Tiling:
         self.depth = max(length(a) or LONG for a in stage.reduce_axis)
         depths = [length(a) or LONG for a in stage.reduce_axis]
         self.long = depths.index(self.depth) if self.depth > SHORT else None  #: the reduce axis that stays a loop
+        self.reduce_axis = stage.reduce_axis[depths.index(self.depth)]
         self.packs = [(a, axis) for a in self.reads if (axis := self._packed_along(a)) is not None]
+        self.fours = self._adds_four()
         self.blocked = False
 
     def apply(self) -> None:
@@ -170,6 +175,20 @@ class _Tiling:
     def knob(self, what: str, values: object) -> object:
         return self.plan.knob(self.stage, what, values)  # type: ignore[arg-type]
 
+    def _adds_four(self) -> bool:
+        """Whether four products of bytes are added at a time: one operand, packed, has them side by side for each
+        lane, and four that follow each other in the other one are for all lanes."""
+        factors = [Access(e.value, e.args) for e in factors_of_bytes(self.stage)]
+        if not factors or self.long is None or self.plan.target.kind != "llvm":
+            return False
+        k, vector = self.reduce_axis, self.register.vector
+        if any(a.dimension(k) is None for a in factors) or analysis.has_fewer([vector], FOUR):
+            return False
+        packed = [a for a, axis in self.packs if axis is vector]
+        known = [a for a in factors if not a.mentions(vector)]
+        near = [a for a in known if a.is_contiguous(k) or any(a.tensor is b.tensor for b, _ in self.packs)]
+        return len(packed) == len(near) == 1
+
     def _sizes(self) -> None:
         """Knobs for the size of a tile of sums."""
         stage, machine = self.stage, self.plan.machine
@@ -177,6 +196,8 @@ class _Tiling:
         rows = [r for r in ROWS if n is None or r <= n] or [1]
         whole = max(1, machine.vector_bytes // stage.tensor.dtype.bytes)
         widths = lanes(machine, stage.tensor.dtype, self.register.vector)
+        if self.fours:
+            widths = [w for w in widths if w % FOUR == 0]
         if self._tail(self.register.vector) != "guard":  # nothing is filled up: lines that the length divides into
             fits = divisors(self.register.vector, whole // 2, 4 * whole)
             widths += [w for w in fits if w <= whole or w % whole == 0]  # registers that are filled in part spill
@@ -292,14 +313,20 @@ class _Tiling:
         steps: list[Loop] = []
         reduce: list[Loop] = []
         row: Loop = sums.roots[row_axis]
+        four: list[Loop] = []
         if self.blocked:
             block, k = sums.split(long, factor=self.knob("depth", powers(64, 512)))
+            if self.fours:
+                k, *four = sums.split(k, factor=FOUR)
             k, *steps = sums.split(k, factor=self.knob("steps", (1, 2, 4)))
             tile, row = sums.split(row, factor=self.rows)
             reduce = [*(sums.roots[a] for a in slow), block, *others, tile, k]
             others = []
         elif long is not None:
-            k, *steps = sums.split(long, factor=self.knob("steps", (1, 2, 4)))
+            k = long  # type: ignore[assignment]
+            if self.fours:
+                k, *four = sums.split(k, factor=FOUR)
+            k, *steps = sums.split(k, factor=self.knob("steps", (1, 2, 4)))
             reduce = [*(sums.roots[a] for a in slow), k]
         window = [sums.roots[a] for a in short]
         if window:
@@ -307,10 +334,11 @@ class _Tiling:
             way = self.plan.choose(self.stage, "window", ways)
             written = {"loops": [], "one loop": window[-1:], "written out": window}[way]
         loops = [x for x in window if x not in written]
-        sums.reorder(*reduce, *loops, *written, *steps, *others, row, vector, lane)
+        sums.reorder(*reduce, *loops, *written, *steps, *others, row, vector, lane, *four)
         for x in (*written, *steps, row, vector):
             sums.unroll(x)
-        sums.vectorize(lane)
+        for x in (lane, *four):
+            sums.vectorize(x)
 
     def _packed_along(self, a: Access) -> IterVar | None:
         """The axis whose blocks an operand may be cut into, so that a tile reads it in one go."""
@@ -324,12 +352,34 @@ class _Tiling:
             natural = a.is_contiguous(axis)
             if axis is self.register.row:
                 ways = [False, True]
+                if self.fours and not a.is_contiguous(self.reduce_axis):
+                    ways = [True]
             else:
-                ways = [True, False] if natural else [True]
+                ways = [True, False] if natural and not self.fours else [True]
             if self.plan.choose(self.stage, f"pack_{a.tensor.name}", ways):
                 self._pack(a, axis, self.width if axis is self.register.vector else self.rows, natural)
 
+    def _with_other_sign(self, a: Access) -> Access:
+        """The operand with the sign that instructions want which multiply unsigned by signed bytes."""
+        signs = {e.dtype for e in factors_of_bytes(self.sums)}
+        if len(signs) > 1 or not self.plan.target.limits.get("mixed_bytes"):
+            return a
+        turned, begin = map(self.s.stage, self.s.offset_bytes(self.sums.tensor, a.tensor))
+        turned.compute_inline()
+        self.plan.done[turned] = self.plan.done[begin] = "offset_bytes"
+        (read,) = analysis.accesses(begin)
+        along = next((x for x in (*begin.reduce_axis, *begin.axis) if read.is_contiguous(x)), begin.reduce_axis[0])
+        block, lane = begin.split(along, factor=self.plan.machine.vector_bytes)
+        tasks, steps = ([block if x is along else begin.roots[x] for x in of] for of in (begin.axis, begin.reduce_axis))
+        begin.reorder(*tasks, *steps, lane)
+        begin.vectorize(lane)
+        if tasks:
+            begin.parallel(fuse_all(begin, tasks))
+        return Access(turned.tensor, a.indices)
+
     def _pack(self, a: Access, axis: IterVar, block: object, natural: bool) -> None:
+        if self.fours and axis is self.register.vector:
+            a = self._with_other_sign(a)
         s, d = self.s, a.dimension(axis)
         assert d is not None
         copy = s.cache_read(a.tensor, "global", [self.sums])
@@ -339,17 +389,27 @@ class _Tiling:
         leading = [x for i, x in enumerate(axes) if i in spatial]
         kept = [x for i, x in enumerate(axes) if i != d and i not in spatial]
         panel, element = packing.split(axes[d], factor=block)
-        packing.reorder(*leading, panel, *kept, element)
+        four: list[Loop] = []
+        if self.fours:
+            step = axes[next(i for i, index in enumerate(a.indices) if index is self.reduce_axis.var)]
+            kept[kept.index(step)], *four = packing.split(step, factor=FOUR)
+        packing.reorder(*leading, panel, *kept, element, *four)
         panels = s[s.cache_write(copy, "global")]
         packing.compute_inline()
         self.plan.done[packing] = self.plan.done[panels] = "pack"
         loops = list(panels.op.axis)  # type: ignore[attr-defined]
+        four = [loops.pop() for _ in four]
         *outer, element = loops
         count = len(leading) + 1
         tasks, kept = outer[:count], outer[count:]
         if natural:
-            _, lane = panels.split(element, factor=self.lanes)
+            vector, lane = panels.split(element, factor=self.lanes)
+            panels.reorder(vector, *four, lane)
             panels.vectorize(lane)
+            for x in four:
+                panels.unroll(x)
+        elif four:
+            panels.vectorize(four[0])
         elif axis is self.register.vector and kept:
             k = fuse_all(panels, kept)
             row, column = panels.split(k, factor=self.lanes)

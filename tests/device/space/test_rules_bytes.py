@@ -1,0 +1,117 @@
+"""Sums of products of bytes: sketches that add up four at a time, with the signs that the machine's instruction takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched import te
+from autosched.codegen import compile_function
+from autosched.ir.stmt import Store, walk
+from autosched.ir.visit import post_order
+from autosched.model import prior_for
+from autosched.runtime.module import Module
+from autosched.search.predicted import look_ahead
+from autosched.space.workload import Workload
+from autosched.target import Target
+from autosched.te import Tensor
+
+LIMITS = {"vector_bytes": 64, "vector_registers": 32, "l1_bytes": 32 << 10, "l2_bytes": 1 << 20, "l3_bytes": 8 << 20}
+MIXED = Target.parse("llvm -threads=2").with_limits(**LIMITS, mixed_bytes=1)
+C = Target.parse("c -threads=2").with_limits(**LIMITS)
+PLAIN = Target.parse("llvm -threads=2").with_limits(**LIMITS)
+
+
+def product(left: str, right: str, n: int = 24, m: int = 40, length: int = 64, rows: bool = False) -> list[Tensor]:
+    """C = A @ B, or A @ B.T with `rows`."""
+    a, b = te.placeholder((n, length), left, "A"), te.placeholder((m, length) if rows else (length, m), right, "B")
+    k = te.reduce_axis((0, length), "k")
+    body = lambda i, j: te.sum(a[i, k].astype("int32") * b[(j, k) if rows else (k, j)].astype("int32"), axis=k)  # noqa: E731
+    return [a, b, te.compute((n, m), body, "C")]
+
+
+def batched(left: str, right: str) -> list[Tensor]:
+    a, b = te.placeholder((3, 26, 20), left, "A"), te.placeholder((3, 20, 24), right, "B")
+    k = te.reduce_axis((0, 20), "k")
+    body = lambda n, i, j: te.sum(a[n, i, k].astype("int32") * b[n, k, j].astype("int32"), axis=k)  # noqa: E731
+    return [a, b, te.compute((3, 26, 24), body, "C")]
+
+
+def convolution(left: str, right: str) -> list[Tensor]:
+    """Channels last, 3 x 3."""
+    x, w = te.placeholder((1, 9, 9, 16), left, "X"), te.placeholder((3, 3, 16, 32), right, "W")
+    r, q, c = (te.reduce_axis((0, n), name) for n, name in ((3, "r"), (3, "q"), (16, "c")))
+    body = lambda n, y, z, f: te.sum(  # noqa: E731
+        x[n, y + r, z + q, c].astype("int32") * w[r, q, c, f].astype("int32"), axis=[r, q, c]
+    )
+    return [x, w, te.compute((1, 7, 7, 32), body, "C")]
+
+
+def product_of_floats(n: int) -> list[Tensor]:
+    a, b = (te.placeholder((n, n), name=x) for x in "AB")
+    k = te.reduce_axis((0, n), "k")
+    return [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "C")]
+
+
+def columns(left: str, right: str) -> list[Tensor]:
+    """A.T @ B."""
+    a, b = te.placeholder((40, 32), left, "A"), te.placeholder((40, 48), right, "B")
+    k = te.reduce_axis((0, 40), "k")
+    body = lambda i, j: te.sum(a[k, i].astype("int32") * b[k, j].astype("int32"), axis=k)  # noqa: E731
+    return [a, b, te.compute((32, 48), body, "C")]
+
+
+PROGRAMS = {
+    "columns": columns,
+    "whole": product,
+    "rows": lambda a, b: product(a, b, rows=True),
+    "tails": lambda a, b: product(a, b, 29, 37, 43),
+    "tails_of_rows": lambda a, b: product(a, b, 29, 37, 43, rows=True),
+    "batched": batched,
+    "convolution": convolution,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("types", [("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8"), ("int8", "uint8")])
+def test_sketches_compute_what_the_definition_says(name: str, types: tuple[str, str]) -> None:
+    """For a machine that multiplies unsigned by signed bytes, one operand becomes what is missing."""
+    args = PROGRAMS[name](*types)
+    w, rng = Workload("w", args), np.random.default_rng(1)
+    shapes = [[int(d.value) for d in t.shape] for t in args[:2]]
+    ranges = [np.iinfo(t) for t in types]
+    inputs = [rng.choice([x.min, x.max, 1, 77], n).astype(x.dtype) for x, n in zip(ranges, shapes, strict=True)]
+    (wanted,) = w.reference(inputs)
+    for target, is_mixed in ((MIXED, True), (PLAIN, False)):
+        found = [x for x in w.search_space(target, {}).sketches if x.name != "default"]
+        for sketch in rng.permutation(np.array(found, object))[:2]:
+            calls = [i[0] for i in sketch.trace]
+            assert ("offset_bytes" in calls) == (is_mixed and types[0] == types[1])
+            points = sketch.valid_points
+            knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
+            f = sketch.structure.bind(knobs)
+            assert any(e.op == "dot4" for s in walk(f.body) if isinstance(s, Store) for e in post_order(s.value))
+            np.testing.assert_array_equal(Module(compile_function(f, target), target)(*inputs), wanted)
+
+
+def test_what_has_no_four_steps_side_by_side() -> None:
+    """Other types, other targets, and a product of a matrix with itself."""
+    a = te.placeholder((32, 64), "int8", "A")
+    k = te.reduce_axis((0, 64), "k")
+    itself = te.compute((32, 32), lambda i, j: te.sum(a[i, k].astype("int32") * a[j, k].astype("int32"), axis=k))
+    for args, target in (([a, itself], MIXED), (product("int16", "int16"), MIXED), (product("int8", "int8"), C)):
+        for sketch in Workload("w", args).search_space(target, {}).sketches:
+            assert not any(i[0] == "offset_bytes" for i in sketch.trace)
+            assert not any(i[0] == "split" and i[-1] == {"factor": 4} and i[2] == "k.c" for i in sketch.trace)
+
+
+def test_the_model_takes_four_products_for_one() -> None:
+    """With no trial, bytes are predicted to be faster than floats."""
+    times = []
+    for of in ("int8", "float32"):
+        args = product(of, of, 256, 256, 256) if of == "int8" else product_of_floats(256)
+        space = Workload("w", args).search_space(MIXED, {})
+        model = prior_for(space.feature_names, is_gpu_style=False, units=2, limits=MIXED.limits)
+        assert model is not None
+        times.append(look_ahead(space, model.seconds, sketches=2).choices[0].seconds)
+    assert times[0] < 0.5 * times[1]
