@@ -138,6 +138,11 @@ def int8_product(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> object:
     return np.matmul(a, b, out=out, dtype=np.int32)
 
 
+def squares(n: int, dtype: str) -> dict[str, Any]:
+    """Parameters of a product of square matrices."""
+    return {"m": n, "n": n, "k": n, "dtype": dtype}
+
+
 def convolution(stride: int, pad: int, F: Any, image: Any, weight: Any) -> Any:
     return F.conv2d(image, weight, stride=stride, padding=pad)
 
@@ -207,6 +212,16 @@ TABLE: list[Row] = [
     Row("matmul 1000x33x777", "matmul", matrix_product(), 1.0, {"m": 1000, "n": 777, "k": 33}),
     Row("matmul 1024 float64", "matmul", matrix_product(), 1.0, {"dtype": "float64"}),
     Row("matmul 1024 int8 to int32", "matmul", numpy_peer(int8_product), 20.0, {"dtype": "int8"}),
+    *(
+        Row(
+            f"matmul {n} int8",
+            "matmul",
+            torch_peer(lambda t, F, a, b: lambda: t._int_mm(a, b)),
+            1.0,
+            squares(n, "int8"),
+        )
+        for n in (256, 512, 1024, 2048)
+    ),
     Row("batched matmul 12x512x512x64", "batched_matmul", matrix_product(), 1.0),
     Row(
         "gemv 4096",

@@ -5,6 +5,7 @@ Integers are summed in a wider type: the products of 8 and 16 bit integers in 32
 
 from autosched import te, template, workload
 from autosched.space.gpu import share
+from autosched.space.rules import generated
 
 #: type of the elements -> type of the sums
 SUMS = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "float16": "float32"}
@@ -47,14 +48,17 @@ def _packed(s, tensor, axis, block):
     return s[panels]
 
 
-def panels(s):
+def panels(s, target):
     """Panels of b, a few vectors wide, stay in the cache while tiles of a few rows of a pass by.
 
     The sums of a tile live in registers: `rows` x `vectors` of them, which for each k need `vectors`
     loads and `rows` broadcasts. What is left at the borders runs as whole tiles over the zeros of the
-    panels, and is cut off when the tile is stored.
+    panels, and is cut off when the tile is stored. Products of bytes are left to the sketch rules, which know the
+    instructions for them.
     """
     c = s["c"]
+    if c.op.input_tensors[0].dtype.bits == 8:
+        return generated(target).fn(s, target)
     rows = s.define_knob("rows", [2, 3, 4, 6, 8, 12, 14])
     vectors = s.define_knob("vectors", [1, 2, 3, 4])
     lanes = s.define_knob("lanes", [4, 8, 16])

@@ -22,6 +22,7 @@ from autosched.schedule import kinds as K
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitive import PRIMITIVES, Primitive
 from autosched.schedule.primitives.loops import GUARDED, has_room
+from autosched.schedule.primitives.new_stages import factors_of_bytes
 from autosched.schedule.primitives.place import Group, matching_axes
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import Loop, Split, Stage
@@ -489,6 +490,29 @@ def _tensorize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     return replace(steps[0], then=tuple(steps[1:]))
 
 
+def _four_at_a_time(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
+    """Products of bytes in lanes, four at a time; a copy of one operand has those of each lane side by side."""
+    factors = factors_of_bytes(stage) if types_of(stage) else ()
+    names = [s.stage(e.value).name for e in factors if s.stage(e.value).attach.kind == "root"]
+    touched = stage.relations or any(x.mark for x in stage.loops) or stage.attach.kind != "root" or stage.init
+    if len(names) < 2 or touched or _hosted(s, stage) or len(s.stages) >= MAX_STAGES:
+        return None
+    right = draw.rng.choice((names[1], f"{names[1]}.offset"))
+    if {f"{right}.global", f"{names[1]}.offset"} & {x.name for x in s.stages}:
+        return None
+    i, j, k = (stage.roots[a].name for a in (*stage.axis, *stage.reduce_axis))
+    first, *then = (
+        *([Step("offset_bytes", stage.name, (names[1],))] if right != names[1] else []),
+        Step("cache_read", right, ("global", [stage.name])),
+        Step("transform_layout", f"{right}.global", (_LAYOUTS[2],)),
+        Step("split", stage.name, (j,), {"factor": draw.rng.choice((2, 4, 8, 16))}),
+        Step("split", stage.name, (k,), {"factor": 4}),
+        Step("reorder", stage.name, (i, f"{j}.outer", f"{k}.outer", f"{j}.inner", f"{k}.inner")),
+        *(Step("vectorize", stage.name, (f"{x}.inner",)) for x in (j, k)),
+    )
+    return replace(first, then=tuple(then))
+
+
 def _bind(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if sum(x.thread == VTHREAD for y in s.stages for x in y.loops) >= 3:
         return None
@@ -507,7 +531,7 @@ _ON_STAGES: tuple[Proposer, ...] = (
     _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
     _bind, *(_reverse_compute_at, _reverse_compute_inline) * 4, *(_decompose_reduction,) * 2,
     _transform_layout, _double_buffer, _double_buffer, *(_rolling_buffer,) * 5,
-    _specialize, _specialize, _set_store_predicate, *(_create_group,) * 2, *(_tensorize,) * 12,
+    *(_specialize, _create_group) * 2, _set_store_predicate, *(_tensorize,) * 16, *(_four_at_a_time,) * 24,
 )  # fmt: skip
 
 
@@ -520,6 +544,7 @@ _DRAWN: dict[K.Kind, Callable[[Stage, Draw], Any]] = {
     **dict.fromkeys((K.FACTOR, K.PART), lambda stage, draw: draw.one(FACTORS)),
     K.AXIS: lambda stage, draw: getattr(draw.one(stage.axis), "name", None),
     K.FLAG: lambda stage, draw: draw.one((True, False)),
+    K.TENSOR: lambda stage, draw: getattr(draw.one(stage.schedule.reads(stage)), "name", None),
 }
 
 

@@ -23,6 +23,8 @@ from autosched.testing.maker import Maker
 _TYPES = (
     ("int8", "uint8", "int32"),
     ("int8", "int8", "int32"),
+    ("uint8", "uint8", "int32"),
+    ("uint8", "int8", "int32"),
     ("int16", "int16", "int64"),
     ("float16", "float16", "float32"),
     ("float32", "float32", "float64"),
@@ -51,7 +53,7 @@ def _product(a: Tensor, b: Tensor, of: str) -> tuple[Any, Any]:
 def types_of(stage: Stage) -> tuple[str, str, str] | None:
     """The types of the factors and of the sum of a stage that computes a product as `dot` defines it; else None."""
     e, *others = stage.body or (None,)
-    if others or e is None or e.op != "reduce" or e.value.combiner != "sum":
+    if others or e is None or e.op != "reduce" or e.value.combiner != "sum" or len(e.args) > 2:
         return None
     if (len(stage.axis), len(stage.reduce_axis)) != (2, 1):
         return None

@@ -75,13 +75,15 @@ def vectorize(s: Schedule, stage: Stage, var: Any) -> None:
 
     for x in 8: B[x] = A[x] + 1   ->   B[0..7] = A[0..7] + 1
     for k in 8: S += A[k]         ->   S += combine_lanes(A[0..7])
+    for x in 8: for k in 4: C[x] += int32(A[k]) * int32(B[x, k])   ->   C[0..7] = dot4(C[0..7], A[0..3], B[0..7, 0..3])
 
     The extent must be a constant once the knobs are chosen; split first. The lanes of a reduce loop
     are combined with one another, half on half, before they join what was there, so that a sum of
     floats may round differently. That takes log2(extent) shuffles: where it is done often, keep
     partial results apart with `rfactor` and vectorize the last reduction only. A reduction that
     skips some lanes, one on a GPU-style target, and one whose combiner is more than an operator
-    (+, *, min, max, &, |, ^) on each component, stays a plain loop.
+    (+, *, min, max, &, |, ^) on each component, stays a plain loop. Four products of 8-bit integers that are summed
+    up in each lane of another vector loop are one instruction where the CPU has it.
     """
     chosen = leaf(stage, var, init=True)
     inside = [x.name for x in s.attached_at(chosen)]

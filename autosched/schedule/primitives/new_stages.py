@@ -260,6 +260,7 @@ def offset_bytes(s: Schedule, stage: Stage, operand: Any) -> list[Tensor]:
     the other operand has.
     """
     computed(stage)
+    scans.forbid(stage, "offset_bytes")
     factors = factors_of_bytes(stage)
     source = s.stage(operand)
     chosen = [e for e in factors if s.stage(e.value) is source]
@@ -305,7 +306,7 @@ def _taken_off(stage: Stage, factor: Expr, times: int) -> tuple[Tensor, tuple[Ex
 def factors_of_bytes(stage: Stage) -> tuple[Expr, ...]:
     """The two reads of 8-bit integers whose products a stage adds up in 32 bits, if that is all it does; else none."""
     body = stage.body[0]
-    if body.op != "reduce" or body.value.name != "sum" or body.dtype != INT32 or len(body.args) != 2:
+    if body.op != "reduce" or body.value.combiner != "sum" or body.dtype != INT32 or len(body.args) != 2:
         return ()
     product, condition = body.args
     factors = [e.args[0] for e in product.args if e.op == "cast"] if product.op == "mul" else []

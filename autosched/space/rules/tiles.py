@@ -13,7 +13,8 @@ fuse_epilogue           C[i,j] = max(T[i,j] + bias[j], 0): what is done with fin
                         tile is stored, and the stage that does it is the one that is cut into tasks and tiles.
 
 Operands may be packed: B[k, j] -> P[j // 32, k, j % 32], so that a tile reads consecutive addresses, and
-what is beyond the end is zeros, over which whole tiles run.
+what is beyond the end is zeros, over which whole tiles run. Of 8-bit integers whose products are summed up in 32 bits,
+P[j // 32, k // 4, j % 32, k % 4] has four steps side by side, which instructions add up at once.
 """
 
 from __future__ import annotations

@@ -133,6 +133,15 @@ def sums_from_an_element() -> Schedule:
     return create_schedule(te.compute((n,), lambda i: te.sum(a[i, k], axis=k, init=a[i, 0]), name="B"))
 
 
+def products_of_bytes(square: bool = False) -> Schedule:
+    """Sums of products of a matrix with another one, or with itself."""
+    a, b = (te.placeholder((8, 6), "int8", name=x) for x in "AB")
+    k = te.reduce_axis((0, 6), "k")
+    right = a if square else b
+    body = lambda i, j: te.sum(a[i, k].astype("int32") * right[j, k].astype("int32"), axis=k)  # noqa: E731
+    return create_schedule(te.compute((8, 8), body, name="C"))
+
+
 CASES: Cases = {
     "names": {
         "no such stage": lambda s: s["blur"].parallel("i"),
@@ -251,6 +260,17 @@ CASES: Cases = {
             ten_elements,
             lambda s: (s["Z"].decompose_reduction("k"), s["Z"].inline_reduction()),
         ),
+    },
+    "offset_bytes": {
+        "offset bytes of a sum of something else": lambda s: s.offset_bytes("S", "C"),
+        "offset bytes of what is no factor": (products_of_bytes, lambda s: s.offset_bytes("C", "C")),
+        "offset bytes of both factors": (lambda: products_of_bytes(square=True), lambda s: s.offset_bytes("C", "A")),
+        "offset bytes twice": (products_of_bytes, lambda s: (s.offset_bytes("C", "B"), s.offset_bytes("C", "A"))),
+        "offset bytes after decomposing": (
+            products_of_bytes,
+            lambda s: (s["C"].decompose_reduction("k"), s.offset_bytes("C", "B")),
+        ),
+        "offset bytes of a scan": (scanned, lambda s: s.offset_bytes("S1", "X")),
     },
     "tuples": {
         "cache write of one of two": (tuples, lambda s: s.cache_write(s["T"].op.output(1), "local")),
