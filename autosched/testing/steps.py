@@ -501,16 +501,16 @@ def _four_at_a_time(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if {f"{right}.global", f"{names[1]}.offset"} & {x.name for x in s.stages}:
         return None
     i, j, k = (stage.roots[a].name for a in (*stage.axis, *stage.reduce_axis))
-    first, *then = (
-        *([Step("offset_bytes", stage.name, (names[1],))] if right != names[1] else []),
+    steps = [
+        Step("offset_bytes", stage.name, (names[1],)),
         Step("cache_read", right, ("global", [stage.name])),
         Step("transform_layout", f"{right}.global", (_LAYOUTS[2],)),
         Step("split", stage.name, (j,), {"factor": draw.rng.choice((2, 4, 8, 16))}),
         Step("split", stage.name, (k,), {"factor": 4}),
         Step("reorder", stage.name, (i, f"{j}.outer", f"{k}.outer", f"{j}.inner", f"{k}.inner")),
         *(Step("vectorize", stage.name, (f"{x}.inner",)) for x in (j, k)),
-    )
-    return replace(first, then=tuple(then))
+    ][right == names[1] :]
+    return replace(steps[0], then=tuple(steps[1:]))
 
 
 def _bind(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
