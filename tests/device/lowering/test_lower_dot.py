@@ -73,14 +73,15 @@ def test_nested_vector_loops() -> None:
 
 
 @pytest.mark.parametrize("types", SIGNS)
-@pytest.mark.parametrize("lanes", [4, 6, 8, 16, 24])
+@pytest.mark.parametrize("lanes", [6, 16, 24])
 @pytest.mark.parametrize("offset", [False, True])
 def test_any_signs_and_lanes(types: tuple[str, str], lanes: int, offset: bool) -> None:
     """Whole vectors and what is left over, in both directions."""
     for m, length in ((2 * lanes, 32), (2 * lanes + 5, 19), (lanes - 1, 3)):
         a, b, c = sums(types, 3, m, length)
         inputs = extremes(types, (3, length), (m, length))
-        for target, backend in (("llvm", "native"), ("llvm", "interpreter"), ("c", "native")):
+        others = (("llvm", "interpreter"), ("c", "native")) if length == 19 else ()
+        for target, backend in (("llvm", "native"), *others):
             check_against_reference([a, b, c], by_four(a, b, c, lanes, offset), target, inputs, backend)  # type: ignore[arg-type]
 
 
