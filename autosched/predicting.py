@@ -39,7 +39,7 @@ SKETCHES, PATIENCE_S = 12, 1.5
 USUAL_SIZE = 1024
 #: Seconds after which it is tried again where there was no time: the machine may have been busy.
 AGAIN_S = 86_400.0
-_VERSION = 2
+_VERSION = 3
 _LATE = "no prediction within"
 
 
