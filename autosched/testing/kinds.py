@@ -324,6 +324,19 @@ def bordered(m: Maker) -> Tensor | None:
     return m.stage([outputs, *a.shape], body, width * 8 * m.size_of(w))
 
 
+def upsampled(m: Maker) -> Tensor | None:
+    """Each element spread over a few places, some apart: a transposed convolution."""
+    a, stride, taps = m.pick(), m.rng.choice((2, 3)), m.rng.choice((2, 3, 4))
+    w, k = m.placeholder([taps], a.dtype), te.reduce_axis((0, taps), "k")
+
+    def body(*i: Expr) -> object:
+        at = i[0] + 1 - k
+        value = m.read(a, [clamp(te.floordiv(at, stride), a.shape[0]), *i[1:]]) * w[k]
+        return te.sum(value, axis=k, where=te.floormod(at, stride) == 0)
+
+    return m.stage([a.shape[0] * stride, *a.shape[1:]], body, taps * m.size_of(a) * m.size_of(w))
+
+
 def coloured(m: Maker) -> Tensor | None:
     """Pixels of a few channels, each made in a way of its own, or of the other channels by a matrix."""
     a, channels = m.pick(), m.rng.choice((2, 3, 4))
@@ -568,7 +581,7 @@ def slope(m: Maker) -> Tensor | None:
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,
-    convolved, bordered, bordered, coloured, spread, scanned, scattered, several, extreme, of_pairs, reduced_otherwise,
-    *(dot,) * 9, opaque, opaque, opaque,
+    convolved, bordered, bordered, coloured, upsampled, spread, scanned, scattered, several, extreme, of_pairs,
+    reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,
 )  # fmt: skip

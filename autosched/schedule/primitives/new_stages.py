@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
 from autosched.ir.dtype import INT32
-from autosched.ir.expr import Expr, cast, compare, const, if_then_else, is_const, logical_and, make, variables
-from autosched.ir.simplify import Analyzer, simplify
+from autosched.ir.expr import (
+    Expr,
+    cast,
+    compare,
+    const,
+    floormod,
+    if_then_else,
+    is_const,
+    is_index,
+    logical_and,
+    make,
+    variables,
+)
+from autosched.ir.simplify import Analyzer, conjuncts, simplify
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
@@ -499,9 +511,73 @@ def _terms_combined(stage: Stage) -> tuple[Expr, ...]:
     return tuple(total[e.value.value_index] for e in stage.body)
 
 
+@primitive()
+@keeps_meaning
+def compact_reduction(s: Schedule, stage: Stage) -> list[tuple[IterVar, int]]:
+    """Visit only the points of a reduction whose remainder its condition asks for.
+
+    for i: for k in 4: if (i - k) % 2 == 0: B[i] += f(k)   ->   for i: for k in 2: B[i] += f(2*k + i % 2)
+
+    That is each reduce axis of known length with a condition `e % n == 0`, where `e` goes up or down with the axis one
+    by one, and depends on spatial axes besides. The stage's loops start anew, and the order of the terms stays. Returns
+    each spatial axis that such a condition mentions, with its n: split by n, what it decides is the same in each part.
+    """
+    computed(stage)
+    starts_anew(s, stage, "compact_reduction")
+    if stage.init is not None or stage.relations:
+        raise Illegal(f"loops of {stage.name} are cut already, and the loops start anew", "compact_reduction first")
+    spatial = {a.var: a for a in stage.axis}
+    mapping: dict[Expr, Expr] = {}
+    axes: list[IterVar] = []
+    ends: list[Expr] = []
+    asked: dict[IterVar, int] = {}
+    for a in stage.reduce_axis if not stage.scatter_axes else ():
+        found = _remainder(stage, a, spatial)
+        if found is None:
+            axes.append(a)
+            continue
+        first, n = found
+        axes.append(IterVar(a.name, (a.extent + (n - 1)) // n, "reduce"))
+        mapping[a.var] = a.min + axes[-1].var * n + floormod(first - a.min, n)
+        if int(a.extent.value) % n:
+            ends.append(compare("lt", mapping[a.var], a.min + a.extent))
+        asked |= dict.fromkeys((spatial[v] for v in variables(first) & spatial.keys()), n)
+    if not mapping:
+        legal = "reductions with where=te.all((i - k) % 2 == 0, ..), k of known length"
+        raise Illegal(f"no condition of {stage.name} asks for a remainder of a reduce axis", legal)
+    stage.define(stage.axis, tuple(axes), tuple(_compacted(e, mapping, ends, axes) for e in stage.body))
+    return list(asked.items())
+
+
+def _remainder(stage: Stage, axis: IterVar, spatial: Mapping[Expr, IterVar]) -> tuple[Expr, int] | None:
+    """(e, n) if a condition of the reduction says that the axis is e modulo n, where e has only spatial axes."""
+    body = stage.body[0]
+    _, condition, _ = body.value.parts(body.args)
+    for c in conjuncts(condition):
+        if c.op != "eq" or c.args[0].op != "floormod" or not is_const(c.args[1], 0) or not is_const(axis.extent):
+            continue
+        dividend, divisor = c.args[0].args
+        an = Analyzer()
+        parts = an.poly(dividend).affine_in(axis.var) if is_const(divisor) and is_index(dividend) else None
+        if parts is None or abs(parts[0]) != 1 or int(divisor.value) < 2:
+            continue
+        rest = an.expr(-parts[1] if parts[0] == 1 else parts[1])
+        if variables(rest) & spatial.keys() and not variables(rest) & {a.var for a in stage.reduce_axis}:
+            return rest, int(divisor.value)
+    return None
+
+
+def _compacted(e: Expr, mapping: dict[Expr, Expr], ends: Sequence[Expr], axes: Sequence[IterVar]) -> Expr:
+    """A reduction over other axes, with the old ones in terms of these."""
+    sources, condition, rest = e.value.parts(tuple(simplify(substitute(x, mapping)) for x in e.args))
+    args = (*sources, logical_and(condition, *ends), *rest)
+    return make("reduce", e.dtype, args, e.value.over(axes))
+
+
 class NewStagePrimitives:
     """Methods of a stage."""
 
     cache_padding = cache_padding
     decompose_reduction = decompose_reduction
+    compact_reduction = compact_reduction
     inline_reduction = inline_reduction

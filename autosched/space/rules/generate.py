@@ -91,6 +91,7 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
     def walk(s: Schedule, target: Target) -> Walk:
         inline.write_out_stencils(s)
         if not target.is_gpu_style:
+            inline.compute_phases(s)
             inline.store_paddings(s)
         return Walk(Plan(s, target, levels), asked)
 

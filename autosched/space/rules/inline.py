@@ -38,6 +38,23 @@ def write_out_stencils(s: Schedule) -> None:
             stage.inline_reduction()
 
 
+def compute_phases(s: Schedule) -> None:
+    """Transposed convolutions and the like: every n-th element takes the same terms, so each such phase is dense.
+
+    C[i] = sum over k where (i - k) % 2 == 0 of A[(i - k)//2] * W[k]   ->
+        P[p, i] = sum over k of A[i - k] * W[2*k + p];  C[i] = P[i % 2, i//2]
+    """
+    for stage in list(s.stages):
+        if not stage.reduce_axis or analysis.is_opaque(stage):
+            continue
+        with suppress(ScheduleError):  # no condition asks for a remainder
+            cut = {axis: stage.split(stage.roots[axis], factor=n) for axis, n in stage.compact_reduction()}
+            phases = [inner for _, inner in cut.values()]
+            rest = [cut[a][0] if a in cut else stage.roots[a] for a in stage.axis]
+            stage.reorder(*phases, *rest)
+            s.cache_write(list(stage.op.outputs), "global")
+
+
 def store_paddings(s: Schedule) -> None:
     """What products and convolutions read across a border is stored with it: their innermost loops ask for nothing.
 

@@ -250,6 +250,10 @@ CASES: Cases = {
         "cache the padding of no border": lambda s: s["C"].cache_padding(),
         "cache the padding of an input": lambda s: s["A"].cache_padding(),
     },
+    "compact_reduction": {
+        "compact what has no condition": lambda s: s["S"].compact_reduction(),
+        "compact a reduction that is cut": lambda s: (s["S"].split("k", factor=4), s["S"].compact_reduction()),
+    },
     "inline_reduction": {
         "write out no reduction": lambda s: s["C"].inline_reduction(),
         "write out a scatter": (counted, lambda s: s["H"].inline_reduction()),

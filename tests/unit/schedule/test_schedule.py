@@ -38,6 +38,18 @@ def padded_program() -> list[Tensor]:
     return [a, w]
 
 
+def upsampled_program() -> list[Tensor]:
+    """A[n] -> U[2 * n], each element spread over five places, two further on than those of the one before."""
+    n = te.var("n")
+    a, w, k = te.placeholder((n + 2,), name="A"), te.placeholder((5,), name="w"), te.reduce_axis((0, 5), "k")
+    body = lambda i: te.sum(a[(i + 4 - k) // 2] * w[k], axis=k, where=te.all((i - k) % 2 == 0, k != i))  # noqa: E731
+    return [a, w, te.compute((2 * n,), body, name="U")]
+
+
+#: of cases that need another one than `program`
+PROGRAMS = {"cache_padding": padded_program, "compact_reduction": upsampled_program}
+
+
 def set_store_predicate(s: Schedule) -> None:
     """Rows are computed twice, and stored once."""
     _, lane = s["C"].split("i", factor=2)
@@ -176,6 +188,7 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s["S"].unroll("i.inner.init"),
     ),
     "cache_padding": lambda s: s["W"].cache_padding(),
+    "compact_reduction": lambda s: s["U"].compact_reduction(),
     # Groups of three elements, added up where their sums are.
     "inline_reduction": lambda s: (
         s["S"].split("k", factor=3),
@@ -207,7 +220,7 @@ CASES: dict[str, Callable[[Schedule], object]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_trace_and_loops(name: str, golden: Callable[..., None]) -> None:
-    args = padded_program() if name == "cache_padding" else program()
+    args = PROGRAMS.get(name, program)()
     s = create_schedule(args)
     CASES[name](s)
     target = "opencl" if name == "bind" else "llvm"
@@ -218,7 +231,7 @@ def test_trace_and_loops(name: str, golden: Callable[..., None]) -> None:
 def test_every_primitive_has_a_golden_text() -> None:
     used = set()
     for name, apply in CASES.items():
-        s = create_schedule(padded_program() if name == "cache_padding" else program())
+        s = create_schedule(PROGRAMS.get(name, program)())
         apply(s)
         used.update(i.kind for i in s.trace)
     assert set(PRIMITIVES) <= used | {"offset_bytes"}
