@@ -581,7 +581,7 @@ def slope(m: Maker) -> Tensor | None:
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,
-    convolved, bordered, bordered, coloured, upsampled, spread, scanned, scattered, several, extreme, of_pairs,
+    convolved, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, scattered, several, extreme, of_pairs,
     reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from autosched.errors import LowerError, ScheduleError
@@ -27,6 +28,8 @@ from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.testing.steps import alone, fixed, is_part, legal_steps
 
+#: Primitives that write a stage in another way, before anything else is done to it.
+RESPELLING = ("inline_reduction", "cache_padding", "compact_reduction")
 #: Errors of GPU-style targets about values, or about the way in which loops are bound: another schedule is drawn.
 VALUE_REFUSALS = (
     "is not a constant",
@@ -61,6 +64,7 @@ def random_schedule(
     to = Target.parse(target)
     for _ in range(20):
         s = create_schedule(list(args))
+        _respell(s, rng)
         for _ in range(rng.randint(2, steps)):
             step = next(legal_steps(s, rng, to, knobs, sizes), None)
             if step is None:
@@ -69,6 +73,14 @@ def random_schedule(
         if _may_be_lowered(s, args, rng, to):
             return s
     return default_schedule(args, to)
+
+
+def _respell(s: Schedule, rng: random.Random) -> None:
+    """Give some reductions another spelling: later their loops are cut, and none of these primitives fits any more."""
+    for stage in [x for x in s.stages if not x.is_placeholder]:
+        for primitive in rng.sample(RESPELLING, len(RESPELLING)) if rng.random() < 0.5 else ():
+            with suppress(ScheduleError):
+                getattr(stage, primitive)()
 
 
 def _may_be_lowered(s: Schedule, args: Sequence[Tensor], rng: random.Random, target: Target) -> bool:

@@ -486,9 +486,9 @@ def inline_reduction(s: Schedule, stage: Stage) -> Stage:
     if stage.init is not None or stage.relations:
         raise Illegal(f"loops of {stage.name} are cut already, and the loops start anew", "inline_reduction first")
     lengths = [int(a.extent.value) for a in stage.reduce_axis if is_const(a.extent)]
-    if len(lengths) < len(stage.reduce_axis) or not 1 <= math.prod(lengths) <= MAX_TERMS:
+    if len(lengths) < len(stage.reduce_axis) or math.prod(lengths) > MAX_TERMS:
         said = " x ".join(repr(a.extent) for a in stage.reduce_axis)
-        raise Illegal(f"{stage.name} combines {said} terms", f"1 to {MAX_TERMS}, a number that is known")
+        raise Illegal(f"{stage.name} combines {said} terms", f"at most {MAX_TERMS}, a number that is known")
     stage.define(stage.axis, (), _terms_combined(stage))
     return stage
 
@@ -507,7 +507,7 @@ def _terms_combined(stage: Stage) -> tuple[Expr, ...]:
         if not is_const(taken, True):
             terms = tuple(if_then_else(taken, e, i) for e, i in zip(terms, identity, strict=True))
         total = terms if total is None else reduction.combine(total, terms)
-    assert total is not None
+    total = identity if total is None else total
     return tuple(total[e.value.value_index] for e in stage.body)
 
 

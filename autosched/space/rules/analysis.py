@@ -25,7 +25,7 @@ from autosched.te.tensor import ComputeOp, IterVar, Tensor
 T = TypeVar("T")
 
 #: Points of a window of reductions that is written out, and terms of a sum of neighbours in a row.
-MAX_WINDOW, FEW_TERMS = 64, 8
+MAX_WINDOW, FEW_TERMS = 49, 8
 #: Channels of a pixel.
 MOST_CHANNELS = 4
 #: Floating-point operations that cost less than storing a value and loading it again.
@@ -293,20 +293,44 @@ def is_stencil(stage: Stage) -> bool:
 
     S[y, x, c] = sum of A[y + dy, x + dx, c] * W[dy, dx]        S[y, x, c] = sum of A[y, x, k] * M[c, k]
 
-    Long rows of an input stay sums of rows, which are added up in lanes.
+    So is a sum of as few terms as a pixel has channels. Rows of an input stay sums of rows, added up in lanes.
     """
     if is_opaque(stage) or not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
         return False
     if not isinstance(stage.body[0].value.combiner, str):
         return False  # each term of an arg-max would be a choice between all that came before
     axes = [a for a in stage.axis if not has_fewer([a], FEW_TERMS)]
-    found = accesses(stage)
+    if axes and has_fewer(stage.reduce_axis, MOST_CHANNELS + 1):
+        return True
+    found = _made_of(stage)
     if not {sum(a.mentions(axis) for axis in axes) for a in found} <= {0, len(axes)} or not axes:
         return False
     rows = (
         a for a in found if a.is_contiguous(stage.reduce_axis[-1]) and stage.schedule.stage(a.tensor).is_placeholder
     )
     return is_window(stage) or has_fewer(stage.reduce_axis, FEW_TERMS + 1) or not any(rows)
+
+
+def _made_of(stage: Stage) -> list[Access]:
+    """The reads of a stage in terms of its own axes, through producers of which it takes one element at a time."""
+    found: list[Access] = []
+    waiting = [(stage, {a.var: a.var for a in (*stage.axis, *stage.reduce_axis)})]
+    seen: set[tuple[Tensor, tuple[Expr, ...]]] = set()
+    while waiting:
+        reader, at = waiting.pop()
+        places: dict[Tensor, list[tuple[Expr, ...]]] = {}
+        for e in _reads(reader.body):
+            places.setdefault(e.value, []).append(tuple(simplify(substitute(i, at)) for i in e.args))
+        for tensor, some in places.items():
+            source = stage.schedule.stage(tensor)
+            if len(some) == 1 and source.is_injective:
+                if (tensor, some[0]) in seen:
+                    continue
+                seen.add((tensor, some[0]))
+                waiting.append((source, {a.var: i for a, i in zip(source.axis, some[0], strict=True)}))
+            else:
+                found += [Access(tensor, indices) for indices in some]
+    return found
 
 
 def is_contraction(stage: Stage) -> bool:
