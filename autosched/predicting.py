@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.deadline import TooLate, within
 from autosched.errors import Fields, Form, ScheduleError, parse_json, with_line
+from autosched.ir.attached import attach
 from autosched.places import cache_folder, write_whole
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.schedule.schedule import Schedule, perform
@@ -141,7 +142,7 @@ def auto(s: Schedule, target: TargetLike = None, *, sizes: Mapping[str, int] | N
     return s
 
 
-Schedule.auto = auto  # type: ignore[assignment, method-assign]
+attach(Schedule, auto=auto)
 
 
 # -- what was found before ------------------------------------------------------------------------

@@ -188,6 +188,8 @@ def _wider(exact: Interval) -> str:
 
 
 #: copies of a body beyond which unrolling costs more in instructions than it saves
+#: bytes of the smallest vector register
+LEAST_BYTES = 16
 MAX_COPIES = 256
 #: bytes of one vector beyond which it does not stay in registers
 MAX_VECTOR_BYTES = 512
@@ -321,6 +323,23 @@ def wide_vectors(p: LintedProgram) -> Iterator[Lint]:
         if size > MAX_VECTOR_BYTES:
             name = next(x.var.name for x in at.loops if x.kind == "vectorize")
             yield Lint("wide-vector", f"{at.stage}.{name}", f"{lanes} lanes are {size} bytes", "split by 8 to 64 first")
+
+
+def short_vectors(p: LintedProgram) -> Iterator[Lint]:
+    """Vectors along an axis that is shorter than a register, where a loop outside would fill it."""
+    for s, at in p.stores():
+        lanes = next((x for x in reversed(at.loops) if x.kind == "vectorize"), None)
+        count = None if lanes is None else _length(lanes)
+        outside = [x for x in at.loops if x is not lanes and x.kind in ("serial", "parallel") and _length(x) != 1]
+        if lanes is None or count is None or count * s.value.dtype.bits >= 8 * LEAST_BYTES or not outside:
+            continue
+        if (stage := p.schedule.stage(at.stage)) and stage.axis and is_const(stage.axis[-1].extent, count):
+            yield Lint(
+                "short-vector",
+                f"{at.stage}.{lanes.var.name}",
+                f"{count} lanes are {count * s.value.dtype.bits // 8} bytes: the axis is shorter than a vector",
+                "fuse the axis with the one outside it, then split by 8 to 64",
+            )
 
 
 def copies(p: LintedProgram) -> Iterator[Lint]:
@@ -458,6 +477,6 @@ def doubtful(p: LintedProgram) -> Iterator[Lint]:
 
 #: Every rule, in the order of reports.
 LINTS: tuple[Callable[[LintedProgram], Iterator[Lint]], ...] = (
-    races, divergent_barriers, narrow_arithmetic, limits, strided_vectors, wide_vectors, copies, parallel_inside,
-    wasted_tails, recomputed, doubtful,
+    races, divergent_barriers, narrow_arithmetic, limits, strided_vectors, wide_vectors, short_vectors, copies,
+    parallel_inside, wasted_tails, recomputed, doubtful,
 )  # fmt: skip

@@ -56,6 +56,19 @@ def test_a_transposed_read_is_named_alone() -> None:
     assert [x.why for x in s.check()] == ["neighbouring lanes are n elements of A apart"]
 
 
+def test_vectors_along_an_axis_of_channels() -> None:
+    a = te.placeholder((64, 64, 3), name="A")
+    b = te.compute((64, 64, 3), lambda y, x, c: a[y, x, c] * 2, name="B")
+    s = create_schedule(b)
+    s[b].vectorize("c")
+    assert [(x.kind, x.why) for x in s.check()] == [
+        ("short-vector", "3 lanes are 12 bytes: the axis is shorter than a vector")
+    ]
+    s = create_schedule(b)
+    s[b].vectorize(s[b].split(s[b].fuse("x", "c"), factor=16)[1])
+    assert s.check() == []
+
+
 def test_vectors_and_copies_too_large() -> None:
     s, b = elementwise(64, 512)
     s[b].vectorize("j")
