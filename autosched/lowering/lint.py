@@ -188,9 +188,9 @@ def _wider(exact: Interval) -> str:
 
 
 #: copies of a body beyond which unrolling costs more in instructions than it saves
+MAX_COPIES = 256
 #: bytes of the smallest vector register
 LEAST_BYTES = 16
-MAX_COPIES = 256
 #: bytes of one vector beyond which it does not stay in registers
 MAX_VECTOR_BYTES = 512
 #: the share of computed points that nobody asked for, above which a tail is worth a word
