@@ -18,6 +18,7 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
 from autosched.ir.visit import post_order, substitute
 from autosched.lowering.inline import inline_stages
+from autosched.lowering.rolling import rolling_times
 from autosched.lowering.round_up import reads_fit
 from autosched.lowering.sliding import Slide, find_slide, loop_free
 from autosched.schedule.loop import covered_extents, loop_extents, ragged, values_of_leaves
@@ -61,6 +62,7 @@ class Realization:
     offsets: dict[IterVar, Expr] = field(default_factory=dict)
     guards: list[Expr] = field(default_factory=list)
     clamped: frozenset[int] = frozenset()  #: dimensions along which tiles reach past what may be read
+    rolling: dict[Tensor, int] = field(default_factory=dict)  #: outputs of a scan of which only the last times are kept
 
     def window(self, tensor: Tensor) -> Storage:
         """The part of a tensor of this stage that is stored."""
@@ -68,9 +70,13 @@ class Realization:
             return Storage.of(tensor)
         if not isinstance(self.stage.op, ScanOp):
             return self.storage
-        if not self.stage.op.is_uniform or self.is_passed:
+        if self.is_passed:
             return Storage.of(tensor)
-        return Storage([const(0), *self.start[1:]], [tensor.shape[0], *self.extent[1:]])
+        whole = Storage.of(tensor)
+        places = (whole.start, whole.extent) if not self.stage.op.is_uniform else (self.start, self.extent)
+        planes = self.rolling.get(tensor)
+        times = tensor.shape[0] if planes is None else const(planes)
+        return Storage([const(0), *places[0][1:]], [times, *places[1][1:]], None if planes is None else 0)
 
     def value_at(self, position: int, offset: Expr | None = None) -> Expr:
         """The value of an axis, at its offset from the region's start or at another; clamped in padded tiles."""
@@ -249,6 +255,8 @@ def infer_bounds(
                 storage = _folded(storage, slide.dimension, extent, an)
         states = _states(s, done)
         real = done[stage] = Realization(stage, bodies[stage], start, extent, storage, slide, states, is_passed)
+        if stage.scan_loop is not None and not is_passed:
+            real.rolling = rolling_times(stage, bodies)
         _enter_loops(real, an)
     return done
 

@@ -21,6 +21,9 @@ from autosched.ir.simplify import Analyzer, always_equal
 from autosched.ir.visit import post_order, substitute
 from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor, as_list, compute, tag_of
 
+#: Times before its own that steps are followed back.
+MAX_REACH = 16
+
 
 class ScanOp(Operation):
     """Several states that advance together, one output for each.
@@ -28,6 +31,8 @@ class ScanOp(Operation):
     `scan_axis` runs over the times that updates compute, from the length of `init` on.
     `spatial_axis_` are the other axes of all outputs, one after the other. `body` are the operations
     that one step computes: those that depend on a state, producers first, updates included.
+    `independent` are the spatial axes along which every place is a recurrence of its own, `reach`
+    says for each state how many times back a step reads.
     """
 
     def __init__(
@@ -51,7 +56,8 @@ class ScanOp(Operation):
         self.spatial_axes = self._spatial_axes(name)
         self.reduce_axis: tuple[IterVar, ...] = ()
         self.steps = self._steps()
-        self.independent = _Recurrence(self).independent_axes()
+        recurrence = _Recurrence(self)
+        self.independent, self.reach = recurrence.independent_axes(), recurrence.reach()
 
     def _spatial_axes(self, name: str) -> tuple[tuple[IterVar, ...], ...]:
         """For each output its axes but time; outputs of one shape share them."""
@@ -236,6 +242,17 @@ class _Recurrence:
                 if self.an.poly(place[0]) != self.an.poly(now):
                     why = f"a step reads {update.name} at time {self.an.simplify(place[0])!r}, not at {now.name}"
                     raise UsageError(why, asked=f"scan {self.op.name}", legal="read earlier times from the state")
+
+    def reach(self) -> tuple[int | None, ...]:
+        """For each state how many times before its own a step reads at most; None where that is more than `MAX_REACH`,
+        or not known."""
+        now = self.op.scan_axis.var
+        found: list[int | None] = []
+        for state in self.op.state_placeholder:
+            times = [place[0] for place in self.reads.get(state, ())]
+            enough = (n for n in range(MAX_REACH + 1) if all(self.an.prove(compare("ge", t, now - n)) for t in times))
+            found.append(next(enough, None))
+        return tuple(found)
 
     def independent_axes(self) -> tuple[bool, ...]:
         """For each spatial dimension (of outputs of one shape): whether every place along it is a

@@ -366,9 +366,10 @@ def spread(m: Maker) -> Tensor | None:
 
 
 def scanned(m: Maker) -> Tensor | None:
-    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row."""
+    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, or of neighbours.
+    Sometimes the last time alone is wanted."""
     a = m.pick(least_rank=2)
-    whole, back = m.rng.random() < 0.3, m.rng.choice((1, 1, 2))
+    whole, back, near = m.rng.random() < 0.3, m.rng.choice((1, 1, 2)), m.rng.random() < 0.3
     if a.dtype.is_bool or not m.fits(a.shape) or m.lengths(a.shape[:1])[0] < back:
         return None
     state = te.placeholder(a.shape, a.dtype, f"s{len(m.stages)}")
@@ -376,6 +377,8 @@ def scanned(m: Maker) -> Tensor | None:
     def step(t: Expr, *i: Expr) -> object:
         last = [a.shape[-1] - 1 - i[-1] if whole else i[-1]]
         before = state(t - back, *i[:-1], *last)
+        if near:
+            before = te.max(before, state(t - 1, *i[:-1], te.max(i[-1] - 1, 0)))
         return te.min(before, const(8, a.dtype)) + m.read(a, [t, *i])
 
     init = te.compute((back, *a.shape[1:]), lambda *i: m.read(a, i), name=f"i{len(m.stages)}")
@@ -385,6 +388,8 @@ def scanned(m: Maker) -> Tensor | None:
     made = te.scan(init, update, state, name=f"t{len(m.stages)}")
     m.stages.append(made)
     m.bound[made] = m.size_of(a) + 8
+    if m.rng.random() < 0.5:
+        return m.stage(a.shape[1:], lambda *i: made(a.shape[0] - 1, *i) + 1, m.bound[made] + 1)
     return made
 
 
