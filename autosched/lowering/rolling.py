@@ -29,12 +29,12 @@ def rolling_times(scan: Stage, bodies: Mapping[Stage, tuple[Expr, ...]]) -> dict
     assert isinstance(op, ScanOp)
     begin, length = op.init[0].shape[0], op.update[0].shape[0]
     steps = [s.stage(t) for step in op.steps for t in step.outputs]
-    if not is_const(begin) or scan.is_output or any(x.intrinsic is not None for x in steps):
+    if not is_const(begin) or any(x.intrinsic is not None for x in steps):
         return {}
     found = {}
     for tensor, reach in zip(op.outputs, op.reach, strict=True):
         planes = None if reach is None else max(reach + 1, int(begin.value))
-        if planes is None or (is_const(length) and length.value <= planes):
+        if planes is None or tensor in s.outputs or (is_const(length) and length.value <= planes):
             continue
         if all(_reads_last(user, tensor, planes, body) for user, body in bodies.items() if user is not scan):
             found[tensor] = planes

@@ -23,7 +23,7 @@ from autosched.ir.expr import (
     select,
     variables,
 )
-from autosched.ir.simplify import Analyzer
+from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import Allocate, Buffer, Stmt, walk
 from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.space.features.memory import Footprints, Machine
@@ -68,7 +68,7 @@ def _costs(site: Site, an: Analyzer, machine: Machine) -> dict[str, Expr]:
     choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
     strided = of_the_last(fast, lambda at: _strided(loads, fast[at].var, an), const(0))
-    masked = sum(_is_masked(e, site) for e in nodes) if site.vectorized else 0
+    masked = total(_masked(e, site, an) for e in nodes) if site.vectorized else const(0)
     return {
         "iterations": times,
         "arithmetic": times * const(sum(by_width.values()), "float64"),
@@ -82,7 +82,7 @@ def _costs(site: Site, an: Analyzer, machine: Machine) -> dict[str, Expr]:
         "vector_stores": vector_times * ceildiv(site.lanes * site.store.buffer.dtype.bytes, machine.vector_bytes),
         "strided_loads": times * strided,
         "gathered_loads": times * _gathered(loads, site, an),
-        "masked_loads": select(site.lanes > 1, times, 0) * const(float(masked), "float64"),
+        "masked_loads": select(site.lanes > 1, times, 0) * masked,
         "streamed_bytes": times * const(site.store.buffer.dtype.bytes if site.store.streaming else 0),
     }
 
@@ -123,11 +123,32 @@ def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
     return not any(e.op == "load" for index in load.args for e in post_order(index))
 
 
-def _is_masked(e: Expr, site: Site) -> int:
-    """The number of loads of a choice between values that run only for lanes for which its condition holds."""
+def _masked(e: Expr, site: Site, an: Analyzer) -> Expr:
+    """The number of loads of a choice between values that run only for lanes for which its condition holds.
+
+    Where conditions say how near a border is, loops are cut there: only the vectors at both ends of a row ask.
+    """
     if e.op != "if_then_else" or is_index(e) or site.vectorized.isdisjoint(variables(e.args[0])):
-        return 0
-    return sum(x.op == "load" for x in post_order(e.args[1:]))
+        return const(0)
+    loads = const(float(sum(x.op == "load" for x in post_order(e.args[1:]))), "float64")
+    asked = [c for c in conjuncts(e.args[0]) if not site.vectorized.isdisjoint(variables(c))]
+    if not all(_is_border(c, site, an) for c in asked):
+        return loads
+    used = frozenset(v for c in asked for v in variables(c))
+    vectors = [x.extent for x in site.loops if x.var in used and x.kind != "vectorize"][-1:]
+    return loads * minimum(const(1.0, "float64"), ratio(const(len(asked)), reduce(mul, vectors, const(1))))
+
+
+def _is_border(condition: Expr, site: Site, an: Analyzer) -> bool:
+    """Whether a condition compares a place that moves evenly with the lanes with a limit."""
+    if condition.op not in ("lt", "le", "gt", "ge") or not is_index(condition.args[0]):
+        return False
+    apart = an.poly(condition.args[0] - condition.args[1])
+    for v in site.vectorized & variables(condition):
+        linear = apart.linear_in(v)
+        if linear is None or any(v in variables(atom) for atom in linear[1].atoms()):
+            return False
+    return True
 
 
 def step(access: Expr, v: Expr, an: Analyzer) -> Expr | None:

@@ -295,7 +295,10 @@ def is_stencil(stage: Stage) -> bool:
 
     So is a sum of as few terms as a pixel has channels. Rows of an input stay sums of rows, added up in lanes.
     """
-    if is_opaque(stage) or not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
+    in_a_step = stage.schedule.scans.step_of(stage) is not None and not stage.scatter_axes
+    if is_opaque(stage) and not in_a_step:
+        return False
+    if not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
         return False
     if not isinstance(stage.body[0].value.combiner, str):
         return False  # each term of an arg-max would be a choice between all that came before

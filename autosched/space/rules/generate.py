@@ -43,6 +43,9 @@ def cpu_rules() -> tuple[Rule, ...]:
     return (
         scans.scan_side_by_side,
         scans.step_in_vectors,
+        scans.scan_in_steps,
+        scans.inline_in_a_step,
+        scans.step_in_rows,
         scans.sums_of_a_step,
         scatters.private_copies,
         inline.leave_opaque,

@@ -12,6 +12,7 @@ same elements as their neighbours are written out together, so that those are lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from autosched.ir.dtype import DType
@@ -124,14 +125,15 @@ def _turned_axis(stage: Stage) -> IterVar | None:
     return found.pop() if len(found) == 1 and found <= set(others) else None
 
 
-def _is_turned(plan: Plan, stage: Stage) -> bool:
+def is_turned(plan: Plan, stage: Stage) -> bool:
+    """Whether a stage is a transposition: what it reads lies along another axis than its rows."""
     if not _is_map(plan, stage) or len(stage.axis) < 2:
         return False
     axis = _turned_axis(stage)
     return axis is not None and not any(analysis.has_fewer([a], SHORT) for a in (axis, stage.axis[-1]))
 
 
-@rule(when=_is_turned)
+@rule(when=is_turned)
 def turned_tiles(plan: Plan, stage: Stage) -> None:
     """Transpositions: small squares, whose columns are loaded as rows and turned in registers.
 
@@ -149,7 +151,22 @@ def turned_tiles(plan: Plan, stage: Stage) -> None:
     stage.reorder(*outer, task, blocks, strip, block, near, lane)
     stage.unroll(near)
     stage.vectorize(lane)
-    stage.parallel(fuse_all(stage, [*outer, task]))
+    task = fuse_all(stage, [*outer, task])
+    stage.parallel(task)
+    plan.offer(stage, task=task)
+
+
+def squares(plan: Plan, stage: Stage) -> None:
+    """The same for a stage that is computed at a loop of another: squares of vectors, row after row."""
+    turned = _turned_axis(stage)
+    assert turned is not None
+    outer = [stage.roots[a] for a in stage.axis[:-1] if a is not turned]
+    whole = max(1, plan.machine.vector_bytes // max(t.bytes for t in _types(stage)))
+    block, lane = stage.split(stage.roots[stage.axis[-1]], factor=whole)
+    strip, near = stage.split(stage.roots[turned], factor=whole)
+    stage.reorder(*outer, strip, block, near, lane)
+    stage.unroll(near)
+    stage.vectorize(lane)
 
 
 def _mixes_channels(plan: Plan, stage: Stage) -> bool:
@@ -256,7 +273,7 @@ def _stream_stores(plan: Plan, stage: Stage, lane: Loop) -> None:
 
 def _row_bytes(stage: Stage) -> int:
     """Bytes of a row of a result, short ones joined; 1 where that is not known."""
-    inner = _joined(stage)
+    inner = _joined(stage.axis)
     return (analysis.points(stage.axis[-inner:]) or 0) * stage.tensor.dtype.bytes or 1
 
 
@@ -305,18 +322,34 @@ def _is_padding(stage: Stage) -> bool:
     return analysis.flops(stage) == 0 and any(e.op == "if_then_else" for e in post_order(stage.body))
 
 
-def _row(stage: Stage) -> tuple[list[Loop], Loop, int | None]:
-    """The outer loops, the innermost ones as one loop that is long enough for vectors, and how long that is."""
-    loops, inner = [stage.roots[a] for a in stage.axis], _joined(stage)
-    return loops[:-inner], fuse_all(stage, loops[-inner:]), analysis.points(stage.axis[-inner:])
+def _row(stage: Stage, axes: Sequence[IterVar] = ()) -> tuple[list[Loop], Loop, int | None]:
+    """Of the loops over some axes, or all, the outer ones, the innermost ones as one that is long enough for vectors,
+    and how long that is."""
+    axes = axes or stage.axis
+    loops, inner = [stage.roots[a] for a in axes], _joined(axes)
+    return loops[:-inner], fuse_all(stage, loops[-inner:]), analysis.points(axes[-inner:])
 
 
-def _joined(stage: Stage) -> int:
+def _joined(axes: Sequence[IterVar]) -> int:
     """How many of the innermost axes make a row that is long enough for vectors."""
     inner = 1
-    while inner < len(stage.axis) and analysis.has_fewer(stage.axis[-inner:], SHORT):
+    while inner < len(axes) and analysis.has_fewer(axes[-inner:], SHORT):
         inner += 1
     return inner
+
+
+def in_vectors(
+    plan: Plan, stage: Stage, axes: Sequence[IterVar], alike: Sequence[Stage], owner: Stage
+) -> tuple[list[Loop], Loop]:
+    """Vectors along the row of some axes; the loops over the others, and that over the vectors of a row. Their lanes
+    are those of all stages that are `alike`, by a knob of their `owner`."""
+    outer, row, n = _row(stage, axes)
+    types = {t for x in alike for t in _types(x)}
+    block, lane = stage.split(
+        row, factor=plan.knob(owner, "lanes", long_lanes(plan.machine, sorted(types, key=str), n))
+    )
+    stage.vectorize(lane)
+    return outer, block
 
 
 def _types(stage: Stage) -> list[DType]:

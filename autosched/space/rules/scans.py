@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from autosched.ir.visit import post_order
-from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis
+from autosched.schedule.stage import Loop, Stage
+from autosched.space.rules import analysis, rows
 from autosched.space.rules.analysis import long_lanes, powers
 from autosched.space.rules.engine import Place, Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule
 from autosched.space.rules.inline import ROOT, common_places
 from autosched.space.rules.sums import may_be_cut
 from autosched.te.scan import ScanOp
-from autosched.te.tensor import ComputeOp
+from autosched.te.tensor import ComputeOp, Tensor
 
 #: Steps of a reduction in one step of a scan that are written out.
 SHORT = 16
 #: Bytes of a strip of places, whose rows may lie far apart: fewer would leave most of each page unread.
 STRIP = (256, 4096)
+#: Operations of one update in a step of which threads may have a share, and of which they are sure to gain.
+LEAST_SHARED, SURELY_SHARED = 1 << 17, 1 << 22
+#: The same where what a step reads is turned first: it is all to stay in a second-level cache.
+TURNED_STRIP = (64, 1024)
 #: The loop over time, as a place for what a step needs.
 STEP = "step"
 
 
 def _has_places(plan: Plan, stage: Stage) -> bool:
     op = stage.op
-    return isinstance(op, ScanOp) and len(op.outputs) == 1 and any(op.independent)
+    return isinstance(op, ScanOp) and any(op.independent)
 
 
 @rule(when=_has_places)
@@ -34,21 +40,86 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
     op = stage.op
     assert isinstance(op, ScanOp)
     places = [] if stage.is_output else common_places(plan, stage)[-1:]
+    turned = _turned_reads(plan, stage)
     way = plan.choose(stage, "at", [*(p.name for p in places), ROOT])
     if way != ROOT:
-        stage.compute_at(places[0].stage, places[0].loop)
+        host, loop = places[0].stage, places[0].loop
+        stage.compute_at(host, loop)
     else:
         time, *others = stage.loops
         free = [x for x, is_free in zip(others, op.independent, strict=True) if is_free]
         kept = [x for x in others if x not in free]
         if free[-1] is others[-1]:
-            least, most = (max(1, b // stage.tensor.dtype.bytes) for b in STRIP)
+            least, most = (max(1, b // stage.tensor.dtype.bytes) for b in (TURNED_STRIP if turned else STRIP))
             free[-1], inner = stage.split(free[-1], factor=plan.knob(stage, "width", powers(least, most)))
             kept.append(inner)
         stage.reorder(*free, time, *kept)
-        stage.parallel(fuse_all(stage, free))
+        host, loop = stage, fuse_all(stage, free)
+        stage.parallel(loop)
+    for read in turned:
+        _turn(plan, read, host, loop)
     assert stage.scan_loop is not None
     plan.offer(stage, **{STEP: stage.scan_loop})
+
+
+@dataclass(frozen=True)
+class _TurnedRead:
+    """An input of a scan whose neighbours in memory belong to neighbouring times; neighbouring places lie apart, along
+    a dimension of it. `readers` are the stages of the scan that read it."""
+
+    tensor: Tensor
+    dimension: int
+    readers: tuple[Stage, ...]
+
+    def copied(self, plan: Plan) -> Stage:
+        """A copy in which neighbouring places are neighbours."""
+        copy = plan.s[plan.s.cache_read(self.tensor, "global", list(self.readers))]
+        copy.transform_layout(lambda *i: [*(x for d, x in enumerate(i) if d != self.dimension), i[self.dimension]])
+        return copy
+
+
+def _turned_reads(plan: Plan, scan: Stage) -> list[_TurnedRead | Stage]:
+    """The inputs that lie across the vectors of a step, such as rows of an image that a filter goes along, and the
+    stages that do nothing but turn such a one."""
+    op, s = scan.op, plan.s
+    assert isinstance(op, ScanOp)
+    own = {t for x in op.steps for t in x.outputs} | {*op.state_placeholder}
+    steps, inits = ([s.stage(t) for x in ops for t in x.outputs] for ops in (op.steps, [t.op for t in op.init]))
+    if not op.independent[-1] or any(analysis.has_fewer([a], SHORT) for a in (op.scan_axis, op.spatial_axes[0][-1])):
+        return []
+    found: dict[Tensor, set[int | None]] = {}
+    for x in steps:
+        for a in analysis.accesses(x):
+            if a.tensor not in own and a.indices:
+                found.setdefault(a.tensor, set()).add(_turned_along(a, x))
+    reads: list[_TurnedRead | Stage] = []
+    for tensor, dimensions in found.items():
+        source, d = s.stage(tensor), next(iter(dimensions))
+        if not source.is_output and rows.is_turned(plan, source) and set(s.consumers(source)) <= {*inits, *steps}:
+            reads.append(source)
+        elif len(dimensions) == 1 and d is not None:
+            readers = dict.fromkeys(x for x in (*inits, *steps) if tensor in x.op.input_tensors)
+            reads.append(_TurnedRead(tensor, d, tuple(readers)))
+    return reads
+
+
+def _turned_along(a: analysis.Access, step: Stage) -> int | None:
+    """The dimension of a read along which places are neighbours, where times are along the last; None if not so."""
+    times = [x for x in step.axis if step.schedule.scans.follows_time(step, x)]
+    if len(times) != 1 or step.axis[-1] in times or not a.is_contiguous(times[0]):
+        return None
+    return a.dimension(step.axis[-1])
+
+
+def _turn(plan: Plan, read: _TurnedRead | Stage, host: Stage, loop: Loop) -> None:
+    """What a strip of places reads at all times is turned in registers before, a square of it at a time.
+
+    for t: for j: S[t, j] = S[t-1, j] + X[j, t]   ->   T[t, j] = X[j, t];  for t: S[t, 0:16] = S[t-1, ..] + T[t, 0:16]
+    """
+    copy = read if isinstance(read, Stage) else read.copied(plan)
+    plan.done[copy] = scan_side_by_side.name
+    copy.compute_at(host, loop)
+    rows.squares(plan, copy)
 
 
 def _scan_of(plan: Plan, stage: Stage) -> Stage | None:
@@ -70,11 +141,81 @@ def step_in_vectors(plan: Plan, stage: Stage) -> None:
     if not places:
         return
     *outer, row = places
-    n = analysis.length(stage.axis[-1])
-    _, lane = stage.split(row, factor=plan.knob(scan, "lanes", long_lanes(plan.machine, [stage.tensor.dtype], n)))
+    n, types = analysis.length(stage.axis[-1]), [t.dtype for t in scan.op.outputs]
+    _, lane = stage.split(row, factor=plan.knob(scan, "lanes", long_lanes(plan.machine, types, n)))
     stage.vectorize(lane)
     if scan.attach.kind == "at" and outer:
         stage.unroll(outer[-1])
+
+
+@rule(when=lambda plan, stage: isinstance(stage.op, ScanOp) and bool(stage.op.spatial_axis_))
+def scan_in_steps(plan: Plan, stage: Stage) -> None:
+    """All places advance together, as a step reads what lies around its own; they are shared out within each step.
+
+    for t: for y: for x: S[t, y, x] = f(S[t-1, around y, x])   ->   for t: parallel for y.o: (some rows of S[t])
+    """
+
+
+def _scan_around(plan: Plan, stage: Stage) -> Stage | None:
+    """The scan that the stage is a part of, or that needs it in each step."""
+    scans = plan.s.scans
+    return scans.step_of(stage) or scans.home(stage).stage
+
+
+def _is_used_once_in_a_step(plan: Plan, stage: Stage) -> bool:
+    if not stage.is_injective or plan.s.scans.part(stage) or plan.s.scans.step_of(stage) is None:
+        return False
+    if analysis.recomputed(stage) <= 1:
+        return True
+    return analysis.is_cheap(stage) and not any(r.reduce_axis for r in analysis.readers(stage))
+
+
+@rule(when=_is_used_once_in_a_step)
+def inline_in_a_step(plan: Plan, stage: Stage) -> None:
+    """What a step uses once, or what is cheap, is computed where the step uses it.
+
+    for t: M[t, x] = f(S[t-1, x]);  S[t, x] = g(M[t, x])   ->   for t: S[t, x] = g(f(S[t-1, x]))
+    """
+    stage.compute_inline()
+
+
+def _is_map_in_a_step(plan: Plan, stage: Stage) -> bool:
+    scan = _scan_around(plan, stage)
+    return stage.is_injective and scan is not None and plan.done.get(scan) == scan_in_steps.name
+
+
+@rule(when=_is_map_in_a_step)
+def step_in_rows(plan: Plan, stage: Stage) -> None:
+    """A step reads earlier times only, so it is computed in vectors, and a long one in tasks of rows.
+
+    for y: for x: S[t, y, x] = f(S[t-1, ..])   ->   parallel for y.o: for y.i: for x.o: S[t, y, x.o*16 : +16] = f(..)
+    """
+    scan = _scan_around(plan, stage)
+    assert scan is not None and isinstance(scan.op, ScanOp)
+    kind = plan.s.scans.part(stage)
+    axes = [a for i, a in enumerate(stage.axis) if not (i == 0 if kind else plan.s.scans.follows_time(stage, a))]
+    if not axes:
+        return
+    updates = [plan.s.stage(t) for t in scan.op.update]
+    alike, owner = (updates, scan) if kind and scan.op.is_uniform else ([stage], stage)
+    outer, block = rows.in_vectors(plan, stage, axes, alike, owner)
+    if not _is_shared_out(plan, scan):
+        return
+    if outer:
+        task, _ = stage.split(outer[0], factor=plan.knob(owner, "rows", powers(1, 64)))
+    else:
+        task, _ = stage.split(block, factor=plan.knob(owner, "blocks", powers(8, 1024)))
+    stage.parallel(task)
+
+
+def _is_shared_out(plan: Plan, scan: Stage) -> bool:
+    """Whether threads share the places of a step: where it is long, and where it may be, as one way of two."""
+    op = scan.op
+    assert isinstance(op, ScanOp)
+    steps = [plan.s.stage(x.outputs[0]) for x in op.steps]
+    work = sum(analysis.iterations((*x.axis[1:], *x.reduce_axis)) * analysis.work(x) for x in steps) / len(op.update)
+    ways = [w for w, is_way in (("in parallel", work >= LEAST_SHARED), ("alone", work < SURELY_SHARED)) if is_way]
+    return bool(plan.choose(scan, "step", ways) == "in parallel")
 
 
 def _step(plan: Plan, stage: Stage) -> Place | None:

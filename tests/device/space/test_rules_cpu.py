@@ -213,9 +213,10 @@ def test_a_scan_runs_where_its_rows_are_read_and_makes_its_sums_in_the_step():
     check(along_rows(), most=10)
 
 
-def test_a_scan_of_one_chain_keeps_its_loops():
+def test_a_scan_of_one_chain_goes_step_by_step():
     plan = planned(*one_chain())
-    assert plan.done[plan.s["sums"]] == "leave_opaque"
+    assert plan.done[plan.s["sums"]] == "scan_in_steps"
+    assert [x.kind for x in plan.s["step"].loops] == ["serial", "serial", "vectorize"]
     check(one_chain())
 
 

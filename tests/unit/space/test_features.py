@@ -209,7 +209,9 @@ def test_lanes_with_a_condition_of_their_own() -> None:
         )
         return features(sketch_of(w, lambda s: s["b"].vectorize(s["b"].split("j", factor=16)[1])))["masked_loads"]
 
-    assert masked(lambda i, j: j > 3) == pytest.approx(64 * 64)
+    assert masked(lambda i, j: te.any(j > 3, i > 3)) == masked(lambda i, j: j % 2 > 0) == pytest.approx(64 * 64)
+    assert masked(lambda i, j: j > 3) == pytest.approx(64 * 16)  # loops are cut where the lanes of all vectors agree
+    assert masked(lambda i, j: te.all(j > 3, j < 60, i > 3)) == pytest.approx(64 * 32)
     assert masked(lambda i, j: i > 3) == 0
 
 

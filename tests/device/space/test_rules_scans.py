@@ -1,0 +1,226 @@
+"""Rules for scans: steps that look around, several states, and inputs that lie across the places of a step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_rules_cpu import LLVM, check
+
+from autosched import te, topi
+from autosched.measure.verify import allowed_error, compare
+from autosched.runtime.interpreter import interpret
+from autosched.schedule.schedule import create_schedule
+from autosched.space.rules import Plan, cpu_rules
+from autosched.space.rules.engine import Walk
+from autosched.space.rules.inline import write_out_stencils
+from autosched.space.workload import Workload
+from autosched.target import Target
+
+OPENCL = Target.parse("opencl")
+
+
+def planned(*args, **choices):
+    s = create_schedule(list(args)).with_choices(choices)
+    write_out_stencils(s)
+    plan = Plan(s, LLVM, "SSRSRS")
+    Walk(plan, cpu_rules()).finish()
+    return plan
+
+
+def fields(n=40, steps=5, dtype="float32"):
+    """Two fields on a torus, of which the second sees what the step makes of the first, and sums of neighbours."""
+    u, v = te.placeholder((n, n), dtype, name="u"), te.placeholder((n, n), dtype, name="v")
+    shape = (steps + 1, n, n)
+    state_u, state_v = (te.placeholder(shape, dtype, name=name) for name in ("state_u", "state_v"))
+    firsts = [te.compute((1, n, n), lambda _, y, x, a=a: a[y, x], name=f"first_{a.name}") for a in (u, v)]
+    torus = te.repeat_image(state_u, axes=(1, 2))
+    dy, dx = te.reduce_axis((-1, 2), "dy"), te.reduce_axis((-1, 2), "dx")
+    around = te.compute(
+        shape,
+        lambda t, y, x: te.sum(torus[t - 1, y + dy, x + dx], axis=[dy, dx], where=te.any(dy != 0, dx != 0)),
+        name="around",
+    )
+    root = te.compute(shape, lambda t, y, x: te.sqrt(te.abs(state_v[t - 1, y, x])), name="root")
+    new_u = te.compute(
+        shape, lambda t, y, x: state_u[t - 1, y, x] * 0.5 + around[t, y, x] * 0.05 + state_v[t - 1, x, y], name="new_u"
+    )
+    right = te.repeat_edge(root, axes=(2,))
+    new_v = te.compute(
+        shape, lambda t, y, x: right[t, y, x + 1] + right[t, y, x - 1] - new_u[t, y, x] * 0.25, name="new_v"
+    )
+    all_u, all_v = te.scan(firsts, [new_u, new_v], [state_u, state_v], name="fields")
+    return (
+        u,
+        v,
+        te.compute((n, n), lambda y, x: all_u[steps, y, x] + 1.0, name="last_u"),
+        te.compute((n, n), lambda y, x: all_v[steps - 1, y, x] - all_v[steps, y, x], name="last_v"),
+    )
+
+
+def heat(n=None):
+    """A rod of any length whose ends stay as they are."""
+    n = te.var("n") if n is None else n
+    rod, state = te.placeholder((n,), name="rod"), te.placeholder((6, n), name="state")
+    first = te.compute((1, n), lambda _, i: rod[i], name="first")
+
+    def move(t, i):
+        mean = 0.5 * (state[t - 1, te.max(i - 1, 0)] + state[t - 1, te.min(i + 1, n - 1)])
+        return te.if_then_else(te.all(i > 0, i < n - 1), mean, state[t - 1, i])
+
+    made = te.scan(first, te.compute((6, n), move, name="step"), state, name="states")
+    return rod, te.compute((n,), lambda i: made[5, i], name="last")
+
+
+def orbit(n=24, steps=7):
+    """Two states of different types, side by side; the one that counts is wanted."""
+    shape = (steps, n, n)
+    z, count = te.placeholder(shape, "float64", name="z"), te.placeholder(shape, "int32", name="count")
+    x = te.placeholder((n, n), "float64", name="x")
+    inits = [
+        te.compute((1, n, n), lambda _, i, j: x[i, j], name="z0"),
+        te.compute((1, n, n), lambda _, i, j: te.const(0, "int32"), name="none"),
+    ]
+    updates = [
+        te.compute(shape, lambda t, i, j: z[t - 1, i, j] * z[t - 1, i, j] - 1.25, name="next"),
+        te.compute(shape, lambda t, i, j: count[t - 1, i, j] + (z[t - 1, i, j] > 0).astype("int32"), name="stay"),
+    ]
+    _, counts = te.scan(inits, updates, [z, count], name="orbit")
+    return x, te.compute((n, n), lambda i, j: counts[steps - 1, i, j], name="found")
+
+
+def smoothed(rows=37, columns=43, lag=0):
+    """A filter along the rows of an image, then one along its columns; `lag` looks at the pixel before, too."""
+    image = te.placeholder((rows, columns), name="image")
+    at = te.placeholder((columns, rows), name="at")
+    left = te.compute((1, rows), lambda _, y: image[y, 0], name="left")
+    along = te.compute((columns, rows), lambda x, y: 0.5 * at[x - 1, y] + image[y, x] - image[y, x - lag], name="along")
+    across = te.scan(left, along, at, name="across")
+    above = te.placeholder((rows, columns), name="above")
+    top = te.compute((1, columns), lambda _, x: across[x, 0], name="top")
+    down = te.compute((rows, columns), lambda y, x: 0.5 * above[y - 1, x] + across[x, y], name="down")
+    return image, te.scan(top, down, above, name="result")
+
+
+def row_sums(rows=37, columns=50):
+    x = te.placeholder((rows, columns), name="x")
+    return x, topi.cumsum(x, axis=1)
+
+
+def turned_twice(wanted):
+    """The sums along rows, whose transposition somebody else wants, too, or everybody gets."""
+    x, state = te.placeholder((20, 30), name="x"), te.placeholder((30, 20), name="state")
+    turned = te.compute((30, 20), lambda t, i: x[i, t], name="turned")
+    first = te.compute((1, 20), lambda _, i: turned[0, i], name="first")
+    step = te.compute((30, 20), lambda t, i: state[t - 1, i] + turned[t, i], name="step")
+    sums = te.scan(first, step, state, name="sums")
+    return (x, sums, turned if wanted else te.compute((30, 20), lambda t, i: turned[t, i] * 2.0, name="twice"))
+
+
+def across_the_step(n=24):
+    """What a step computes has time along its rows, and it reads its input both ways."""
+    x, state = te.placeholder((n, n), name="x"), te.placeholder((n, n), name="state")
+    first = te.compute((1, n), lambda _, i: x[i, 0], name="first")
+    middle = te.compute((n, n), lambda i, t: state[t - 1, i] * 0.5 + x[i, t], name="middle")
+    made = te.scan(first, te.compute((n, n), lambda t, i: middle[i, t] + x[t, i], name="step"), state, name="S")
+    return x, te.compute((n,), lambda i: made[n - 1, i], name="last")
+
+
+def rods(count=6, n=30):
+    """Many rods: they do not depend on each other, the points of one do."""
+    x, state = te.placeholder((count, n), name="x"), te.placeholder((20, count, n), name="state")
+    first = te.compute((1, count, n), lambda _, b, i: x[b, i], name="first")
+    step = te.compute(
+        (20, count, n), lambda t, b, i: 0.5 * (state[t - 1, b, i] + state[t - 1, b, te.max(i - 1, 0)]), name="step"
+    )
+    made = te.scan(first, step, state, name="states")
+    return x, te.compute((count, n), lambda b, i: made[19, b, i], name="last")
+
+
+PROGRAMS = {
+    "turned twice": lambda: turned_twice(False),
+    "turned and wanted": lambda: turned_twice(True),
+    "across the step": across_the_step,
+    "rods": rods,
+    "fields": fields,
+    "long fields": lambda: fields(128, 2),
+    "doubles": lambda: fields(17, 3, "float64"),
+    "rod": lambda: heat(5000),
+    "orbit": orbit,
+    "smoothed": smoothed,
+    "smoothed by two": lambda: smoothed(20, 18, 1),
+    "sums along rows": row_sums,
+    "sums along few rows": lambda: row_sums(3, 40),
+    "sums of batches": lambda: (x := te.placeholder((3, 18, 33), "int32", name="x"), topi.cumsum(x, axis=2)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_scans_compute_what_the_definition_says(name):
+    check(PROGRAMS[name](), most=8)
+
+
+@pytest.mark.parametrize("name", ["fields", "orbit", "smoothed", "sums along rows", "across the step"])
+def test_kernels_compute_what_the_definition_says(name):
+    args = PROGRAMS[name]()
+    w = Workload("w", args)
+    space = w.search_space(OPENCL, {})
+    assert not space.untraced
+    inputs = w.sample_inputs({})
+    wanted = w.reference(inputs)
+    for sketch in space.sketches[:2]:
+        knobs = sketch.values(sketch.valid_points.rows([0])[0].tolist())
+        got = [np.zeros_like(b) for b in wanted]
+        interpret(sketch.structure.bind(knobs), [*inputs, *got])
+        for a, b in zip(got, wanted, strict=True):
+            assert not compare(a, b, *allowed_error(b, None, None)), sketch.name
+
+
+@pytest.mark.parametrize("n", [1, 2, 17, 300])
+def test_rods_of_any_length(n):
+    check(heat(), most=3, sizes={"n": n})
+
+
+def test_a_step_that_looks_around_is_in_vectors():
+    plan = planned(*fields())
+    assert plan.done[plan.s["fields"]] == "scan_in_steps"
+    assert plan.done[plan.s["around"]] == "inline_in_a_step"  # a sum of few neighbours, written out
+    assert plan.done[plan.s["root"]] == "step_in_rows"  # dear, and used twice: stored for the step
+    for name in ("root", "new_u", "new_v", "first_u"):
+        assert [x.kind for x in plan.s[name].loops][-1] == "vectorize", name
+
+
+@pytest.mark.parametrize(("n", "ways"), [(40, None), (128, ("in parallel", "alone")), (1024, None)])
+def test_threads_share_long_steps_only(n, ways):
+    plan = planned(*fields(n))
+    assert plan.s.choices_seen.get("fields_step") == ways
+    kinds = [x.kind for x in plan.s["new_u"].loops]
+    assert ("parallel" in kinds) == (n > 40)
+
+
+def test_several_states_side_by_side():
+    plan = planned(*orbit(), orbit_at="root")
+    assert plan.done[plan.s["orbit"]] == "scan_side_by_side"
+    assert plan.s["orbit"].loops[0].kind == "parallel"
+    assert plan.s["next"].loops[-1].kind == plan.s["stay"].loops[-1].kind == "vectorize"
+
+
+def test_inputs_that_lie_across_are_turned_for_each_strip():
+    plan = planned(*smoothed())
+    for copy, scan in (("image.global", "across"), ("across.global", "result")):
+        assert plan.s[copy].attach.stage is plan.s[scan]
+        assert [x.kind for x in plan.s[copy].loops][-2:] == ["unroll", "vectorize"]
+    # what a step reads in two ways, at its own time and before, is one copy
+    copies = [x.name for x in planned(*smoothed(20, 18, 1)).s.stages if x.name.endswith(".global")]
+    assert copies == ["image.global", "across.global"]
+
+
+def test_few_rows_are_not_turned_nor_what_is_read_both_ways():
+    assert not any(x.name.endswith(".global") for x in planned(*across_the_step()).s.stages)
+    assert not any(x.name.endswith(".global") for x in planned(*smoothed(9, 40)).s.stages)
+    assert not any(x.name.endswith(".global") for x in planned(*smoothed(40, 9)).s.stages)
+
+
+def test_a_transposition_before_a_scan_is_made_for_each_strip():
+    plan = planned(*row_sums(), cumsum_at="root")
+    (turned,) = [x for x in plan.s.stages if x.name == "T_transpose"]
+    assert turned.attach.stage is plan.s["cumsum"]
