@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, overload
 
@@ -235,6 +237,21 @@ min = _built_in("min")
 max = _built_in("max")
 
 
+#: Reducers of this file whose results do not depend on the order: the function of two that each was made of.
+_IN_ANY_ORDER: dict[str, Callable[[Any, Any], Any]] = {}
+
+
+def takes_any_order(combiner: str | Combiner) -> bool:
+    """Whether values may be combined in any order: of a combiner of one's own, nobody but its author knows that."""
+    if isinstance(combiner, str):
+        return True
+    combine = _IN_ANY_ORDER.get(combiner.name)
+    left, right = combiner.left, combiner.right
+    if combine is None or len(left) != 2 or not left[0].dtype.is_integer:
+        return False
+    return builtins.all(map(operator.is_, combine(left, right), combiner.result))
+
+
 def _arg(
     name: str, beats: Callable[[Expr, Expr], Expr], worst: Callable[[DType], Expr]
 ) -> Callable[..., tuple[Expr, Expr]]:
@@ -255,6 +272,7 @@ def _arg(
         return ir.const(-1, index), worst(value)
 
     pairs = comm_reducer(combine, identity, name)
+    _IN_ANY_ORDER[name] = combine
 
     def reduce(expr: object, axis: object = None, where: object = None, init: object = None) -> tuple[Expr, Expr]:
         if not _are_axes(axis):

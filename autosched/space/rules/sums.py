@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
-from autosched.space.rules.analysis import long_lanes, powers
+from autosched.space.rules.analysis import Access, long_lanes, powers
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
+from autosched.te.reducers import takes_any_order
 from autosched.te.tensor import IterVar
 
 #: A reduction of fewer independent results than this for each thread is cut into pieces, too.
@@ -19,11 +20,17 @@ def _is_sum(stage: Stage) -> bool:
 
 
 def _vector_axis(stage: Stage) -> IterVar | None:
-    """The axis along which most reads are of neighbours: vectors go along it."""
+    """The axis along which most reads are of neighbours: vectors go along it. Reads of what lies apart speak against it:
+    along the rows of a matrix in its product with a vector, whether that is long as they are or as its columns."""
     found = analysis.accesses(stage)
     axes = [a for a in (*reversed(stage.reduce_axis), *reversed(stage.axis)) if analysis.length(a) != 1]
-    counts = [sum(a.is_contiguous(axis) for a in found) for axis in axes]
-    return axes[counts.index(max(counts))] if any(counts) else None
+    near = [a for a in axes if any(x.is_contiguous(a) for x in found)]
+    return max(near, key=lambda axis: sum(_nearness(x, axis) for x in found), default=None)
+
+
+def _nearness(read: Access, axis: IterVar) -> int:
+    """1 where neighbours along the axis are neighbours in memory, -1 where they lie apart, 0 where they are the same."""
+    return 1 if read.is_contiguous(axis) else -any(step != 0 for step in read.steps(axis))
 
 
 def _along(kind: str, stage: Stage) -> bool:
@@ -41,8 +48,8 @@ def _along_columns(plan: Plan, stage: Stage) -> bool:
 
 def may_be_cut(stage: Stage) -> bool:
     """Whether partial results may be combined in any order: not with first values of its own, nor with a combiner that
-    somebody wrote, which may prefer what comes first."""
-    return not stage.first_values and isinstance(stage.body[0].value.combiner, str)
+    somebody wrote, which may prefer what comes first. Arg-max finds the first of equals in any order."""
+    return not stage.first_values and takes_any_order(stage.body[0].value.combiner)
 
 
 def _few(plan: Plan, stage: Stage) -> bool:
