@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from autosched.errors import ScheduleError
-from autosched.ir.expr import is_const
+from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.visit import post_order
+from autosched.schedule.loop import axis_values
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis
+from autosched.space.rules import analysis, sums
 from autosched.space.rules.engine import Place, Plan, rule
 from autosched.space.rules.rows import ROWS, loops_of_producer
 
@@ -225,6 +226,8 @@ def compute_location(plan: Plan, stage: Stage) -> None:
                               for y: (P[y+2] = ..)  C = ..         sliding: the rest is kept
     """
     places = [] if _is_looked_up(stage) else common_places(plan, stage)
+    if stage.reduce_axis and not analysis.is_window(stage):
+        places = [p for p in places if _is_made_once(stage, p)]
     window = _window(stage, places)
     named = {"inline": _may_inline(plan, stage), SLIDING: window is not None}
     way = choose_way(plan, stage, [*(w for w in named if named[w]), *(p.name for p in reversed(places)), ROOT])
@@ -237,7 +240,32 @@ def compute_location(plan: Plan, stage: Stage) -> None:
         if window and way == SLIDING:
             stage.store_at(place.stage, window[1].loop)
         _prefetch_rows(plan, stage, place)
+    elif stage.reduce_axis and sums.whole_sums(plan, stage):
+        return
     loops_of_producer(plan, stage)
+
+
+def _is_made_once(stage: Stage, place: Place) -> bool:
+    """Whether what each iteration of the loops around a place needs of a reduction is of its own.
+
+    for i: for j: C[i, j] = A[i, j] / S[j]   ->   not at the loop over i, which would add S up again for each row
+    """
+    around = {x.var for x in place.stage.loops[: place.stage.loops.index(place.loop) + 1] if not x.is_reduce}
+    return around <= frozenset().union(*_chosen_by(stage, place))
+
+
+def _chosen_by(stage: Stage, place: Place) -> list[frozenset[Expr]]:
+    """The loops of the place's stage that choose the elements of a stage, along each of its dimensions."""
+    found = [frozenset[Expr]() for _ in stage.axis]
+    for reader in analysis.readers(stage):
+        if reader is place.stage:
+            by = {a.var: variables(value) for a, value in axis_values(reader).items()}
+        else:
+            by = dict(zip((a.var for a in reader.axis), _chosen_by(reader, place), strict=True))
+        for a in analysis.reads_of(reader, stage):
+            used = [frozenset().union(*(by.get(v, frozenset()) for v in variables(i))) for i in a.indices]
+            found = [x | y for x, y in zip(found, used, strict=True)]
+    return found
 
 
 def _prefetch_rows(plan: Plan, stage: Stage, place: Place) -> None:

@@ -25,12 +25,14 @@ def _vector_axis(stage: Stage) -> IterVar | None:
     found = analysis.accesses(stage)
     axes = [a for a in (*reversed(stage.reduce_axis), *reversed(stage.axis)) if analysis.length(a) != 1]
     near = [a for a in axes if any(x.is_contiguous(a) for x in found)]
-    return max(near, key=lambda axis: sum(_nearness(x, axis) for x in found), default=None)
+    return max(near, key=lambda axis: sum(_nearness(stage, x, axis) for x in found), default=None)
 
 
-def _nearness(read: Access, axis: IterVar) -> int:
-    """1 where neighbours along the axis are neighbours in memory, -1 where they lie apart, 0 where they are the same."""
-    return 1 if read.is_contiguous(axis) else -any(step != 0 for step in read.steps(axis))
+def _nearness(stage: Stage, read: Access, axis: IterVar) -> int:
+    """The elements of a read, where neighbours along the axis are neighbours in memory; less than 0 where they lie
+    apart, 0 where they are the same."""
+    elements = analysis.iterations(a for a in (*stage.axis, *stage.reduce_axis) if read.mentions(a))
+    return elements if read.is_contiguous(axis) else -elements * read.mentions(axis)
 
 
 def _along(kind: str, stage: Stage) -> bool:
@@ -124,6 +126,20 @@ def reduction_in_place(plan: Plan, stage: Stage) -> None:
     """
     if spatial_loops(stage):
         stage.parallel(fuse_all(stage, spatial_loops(stage)))
+
+
+def whole_sums(plan: Plan, stage: Stage) -> bool:
+    """Loops for a reduction that others read, in a nest of its own. Returns whether there is a rule for it."""
+    fitting = []
+    for r in (pieces_of_rows, lanes_of_sums, bands_of_rows, sums_of_columns):
+        if r.when(plan, stage):
+            fitting.append(r)
+            if r.last:
+                break
+    if fitting:
+        name = plan.choose(stage, "sums", [r.name for r in fitting])
+        next(r for r in fitting if r.name == name)(plan, stage)
+    return bool(fitting)
 
 
 def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
