@@ -36,6 +36,7 @@ from autosched.lowering.bounds import infer_bounds
 from autosched.lowering.gpu import inject_vthreads
 from autosched.lowering.inline import inline_stages
 from autosched.lowering.nest import build_nests
+from autosched.lowering.masks import cut_masks
 from autosched.lowering.partition import partition_loops
 from autosched.lowering.reads import check_reads
 from autosched.lowering.simplify_stmt import replace_exprs, simplify_stmt
@@ -121,6 +122,11 @@ def _on_body(change: Callable[..., Stmt], *given: Callable[[Program], Any], only
     return run
 
 
+def masks(p: Program) -> Program:
+    """On CPUs, loops visit only what their masks let through."""
+    return p if p.target.is_gpu_style else p.with_body(cut_masks(p.function.body, p.analyzer()))
+
+
 _simplify = _on_body(simplify_stmt, Program.analyzer)
 
 #: The passes for one candidate, in order. Those before are the structural half, in `lower_structure`.
@@ -130,6 +136,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("simplify", _simplify),
     ("lower_intrinsics", _on_body(lower_intrinsics, lambda p: p.target)),
     ("partition", _on_body(partition_loops, Program.analyzer)),
+    ("masks", masks),
     ("flatten", _on_body(flatten_buffers, lambda p: p.function.params, Program.analyzer)),
     ("inject_vthreads", _on_body(inject_vthreads)),
     ("share_storage", _on_body(reuse_storage, Program.analyzer)),

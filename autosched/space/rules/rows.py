@@ -259,14 +259,14 @@ def _one_row(plan: Plan, stage: Stage, types: list[DType]) -> None:
 
 
 def _stream_stores(plan: Plan, stage: Stage, lane: Loop) -> None:
-    """Results that nothing reads again, and that a thread's caches do not hold, may go straight to memory.
+    """Results that nothing reads again, and that no cache holds, may go straight to memory.
 
     for x: B[x] = f(x)   ->   for x: stream B[x] = f(x)     the lines of B are not read before they are written
     """
     is_last = stage.is_output and not plan.s.consumers(stage)
     # a line of the cache that is written in parts past it goes to memory in parts
     in_lines = _is_flat(stage) or _row_bytes(stage) % LINE == 0
-    ways = ["kept", "streamed"] if is_last and in_lines and _bytes(stage) > plan.machine.l2 else ["kept"]
+    ways = ["kept", "streamed"] if is_last and in_lines and _bytes(stage) > plan.machine.l3 else ["kept"]
     if plan.choose(stage, "stores", ways) == "streamed":
         stage.pragma(lane, "streaming_store")
 

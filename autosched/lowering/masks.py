@@ -1,0 +1,158 @@
+"""Masks: what a condition over indices leaves out, loops do not visit, and where it holds, nothing asks.
+
+    for k in 64: if k <= i + r: f(r, k)     ->     for k in [0, i):           f(r, k)             r in [0, 8)
+      (unrolled r)                                 for k in [i, min(i + 8, 64)): if k <= i + r: f(r, k)
+
+Such conditions come from `where=`: sums over triangles and bands. `partition` settles the questions of borders, which are
+rare; a mask leaves out half of all work. All that a loop does must lie under the condition. What is left of it is asked
+for each lane of a vector, whose sums are then chosen, and not computed one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, variables
+from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.stmt import Allocate, For, If, Let, Prefetch, Produce, Seq, Stmt, seq, walk, with_children
+from autosched.ir.visit import post_order
+from autosched.lowering.interior import Span, limits, solve
+from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
+
+#: Statements that cutting may add to a program.
+MAX_STATEMENTS = 2000
+#: Depth of divisions, minima and maxima in a condition that is solved.
+DEPTH = 4
+
+
+@dataclass
+class _Room:
+    statements: int = MAX_STATEMENTS
+
+
+def cut_masks(s: Stmt, an: Analyzer) -> Stmt:
+    """Loops visit only what their masks let through, and ask only where some of it is left out."""
+    return _cut(s, an, _Room())
+
+
+def _cut(s: Stmt, an: Analyzer, room: _Room) -> Stmt:
+    if isinstance(s, If):
+        with an.assuming(s.condition):
+            then = _cut(s.then, an, room)
+        return If(s.condition, then, None if s.otherwise is None else _cut(s.otherwise, an, room))
+    if not isinstance(s, For):
+        return with_children(s, lambda c: _cut(c, an, room))
+    pieces = _pieces(s, an, room) if s.kind == "serial" and not s.thread else None
+    if pieces is not None:
+        return pieces
+    with an.tightened({}):
+        enter_loop(s, an)
+        return replace(s, body=_cut(s.body, an, room))
+
+
+def _masks(s: Stmt) -> frozenset[Expr] | None:
+    """The conditions under which a statement does all that it does; None if it does nothing."""
+    match s:
+        case If(otherwise=None):
+            inner = _masks(s.then)
+            return None if inner is None else inner | frozenset(conjuncts(s.condition))
+        case For() | Produce() | Allocate():
+            return _masks(s.body)
+        case Let():
+            inner = _masks(s.body)
+            return None if inner is None else frozenset(c for c in inner if s.var not in variables(c))
+        case Seq():
+            found = [x for x in map(_masks, s.stmts) if x is not None]
+            return frozenset.intersection(*found) if found else None
+        case Prefetch():
+            return None
+    return frozenset()
+
+
+def _pieces(loop: For, an: Analyzer, room: _Room) -> Stmt | None:
+    """The loop where some mask may hold: where all do, without them. None where there is nothing to gain."""
+    masks = [c for c in _masks(loop.body) or () if is_index(c.args[0] if c.args else c) and c.op in _ORDERS]
+    some, all_ = Span(), Span()
+    around: list[Expr] = []  #: without which the loop does nothing
+    with an.tightened({}):
+        enter_loop(loop, an)
+        inner = _enter_inner(loop, an) if masks else None
+        if inner is None:
+            return None
+        for c in sorted(masks, key=repr):
+            if any(e.op in ("load", "call") for e in post_order(c)):
+                continue
+            around += _solved(c, loop, inner, an, some, all_)
+    size = sum(1 for _ in walk(loop.body))
+    if not all_.answers or size > room.statements:
+        return None
+    room.statements -= size
+    return _joined(loop, some, all_, around, an, room)
+
+
+_ORDERS = ("lt", "le", "gt", "ge")
+
+
+def _enter_inner(loop: For, an: Analyzer) -> frozenset[Expr] | None:
+    """The variables of the loops inside, whose ranges are known from here on, but not that they run. None where pieces
+    of a loop share their variable: each has a range of its own."""
+    found = [s for s in walk(loop.body) if isinstance(s, For)]
+    if len({s.var for s in found}) < len(found):
+        return None
+    for s in found:
+        start = an.poly(s.start)
+        an.bind(s.var, start, start + an.poly(s.extent) - 1)
+    return frozenset(s.var for s in found)
+
+
+def _solved(c: Expr, loop: For, inner: frozenset[Expr], an: Analyzer, some: Span, all_: Span) -> list[Expr]:
+    """Add to `some` the iterations in which a mask holds for any of the iterations inside, and to `all_` those in which
+    it holds for all of them. Returns what else must be so for the loop to do anything."""
+    around = []
+    for p in an.inequalities(c) or ():
+        over = [x for x in inner if x in p.variables]
+        best, worst = (an.extreme(p, over, largest=largest) for largest in (True, False))
+        if best is None or worst is None or (best.variables | worst.variables) & inner:
+            return []
+        trial = Span()
+        if not solve(worst, loop.var, frozenset(), an, trial, DEPTH):
+            return []
+        all_.low += trial.low
+        all_.high += trial.high
+        all_.provided += trial.provided
+        all_.answers[c] = const(True)
+        trial = Span()
+        if loop.var in best.variables:
+            if solve(best, loop.var, frozenset(), an, trial, DEPTH, exact=True):
+                some.low += trial.low
+                some.high += trial.high
+        elif not an.prove_nonneg(best):
+            around.append(compare("ge", best.expr(), 0))
+    return around
+
+
+def _joined(loop: For, some: Span, all_: Span, around: list[Expr], an: Analyzer, room: _Room) -> Stmt:
+    """The loop in pieces: masked, free of masks, masked."""
+    low, high = limits(loop, some, an)
+    tight = replace(loop, start=low, extent=an.simplify(high - low))
+    first, last = limits(tight, all_, an)
+    clean = simplify_stmt(replace_exprs(loop.body, all_.answers), an)
+
+    def piece(start: Expr, stop: Expr, body: Stmt) -> Stmt:
+        made = replace(loop, start=start, extent=an.simplify(stop - start), body=body)
+        return simplify_stmt(made, an)
+
+    parts = [piece(low, first, loop.body), piece(first, last, clean), piece(last, high, loop.body)]
+    parts = [_inside(p, an, room) for p in parts]
+    made = seq(*parts)
+    condition = an.simplify(logical_and(*around)) if around else const(True)
+    return made if is_const(condition, True) else If(condition, made)
+
+
+def _inside(s: Stmt, an: Analyzer, room: _Room) -> Stmt:
+    """The loops inside a piece, which may be cut in turn."""
+    if not isinstance(s, For):
+        return s
+    with an.tightened({}):
+        enter_loop(s, an)
+        return replace(s, body=_cut(s.body, an, room))
