@@ -10,11 +10,30 @@ for each lane of a vector, whose sums are then chosen, and not computed one by o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, variables
+from autosched.ir.calls import is_opaque
+from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, select, variables
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import Allocate, For, If, Let, Prefetch, Produce, Seq, Stmt, seq, walk, with_children
+from autosched.ir.stmt import (
+    Allocate,
+    Buffer,
+    For,
+    If,
+    Let,
+    Prefetch,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    expressions,
+    load,
+    map_stmt,
+    seq,
+    walk,
+    with_children,
+)
 from autosched.ir.visit import post_order
 from autosched.lowering.interior import Span, limits, solve
 from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
@@ -156,3 +175,80 @@ def _inside(s: Stmt, an: Analyzer, room: _Room) -> Stmt:
     with an.tightened({}):
         enter_loop(s, an)
         return replace(s, body=_cut(s.body, an, room))
+
+
+# -- masks in vectors -----------------------------------------------------------------------------
+
+
+def choose_lanes(s: Stmt, an: Analyzer) -> Stmt:
+    """In vector loops, a condition that lanes do not agree about chooses between the old value and the new one.
+
+    for x in 16 lanes: if x < n: T[x] = T[x] + A[x]   ->   for x in 16 lanes: T[x] = select(x < n, T[x] + A[x], T[x])
+
+    Only where everything may be read whether the condition holds or not, and nobody else writes there.
+    """
+    return _choose(s, an, frozenset(), frozenset(), None)
+
+
+def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr], tasks: For | None) -> Stmt:
+    """`own` buffers are those that no other task knows of; `lanes` are variables of vector loops around."""
+    match s:
+        case Allocate():
+            own = own | {s.buffer} if s.buffer.scope not in ("shared",) else own
+            return with_children(s, lambda c: _choose(c, an, own, lanes, tasks))
+        case For():
+            if s.kind == "parallel" or s.thread:
+                own, tasks = frozenset(), s
+            inside = lanes | {s.var} if s.kind == "vectorize" and not s.masked else lanes
+            with an.tightened({}):
+                enter_loop(s, an)
+                return replace(s, body=_choose(s.body, an, own, inside, tasks))
+        case If(otherwise=None) if lanes & variables(s.condition):
+            stores = [x for x in walk(s.then) if isinstance(x, Store)]
+            if all(x.buffer in own or tasks is None for x in stores) and _may_run(s, an):
+                condition = logical_and(*conjuncts(s.condition))
+                return map_stmt(s.then, on_stmt=lambda x: _chosen(x, condition) if isinstance(x, Store) else x)
+        case If():
+            with an.assuming(s.condition):
+                then = _choose(s.then, an, own, lanes, tasks)
+            return If(s.condition, then, s.otherwise and _choose(s.otherwise, an, own, lanes, tasks))
+    return with_children(s, lambda c: _choose(c, an, own, lanes, tasks))
+
+
+def _chosen(s: Store, condition: Expr) -> Store:
+    return replace(s, value=select(condition, s.value, load(s.buffer, *s.indices)))
+
+
+def _may_run(s: If, an: Analyzer) -> bool:
+    """Whether the statement may be evaluated where its condition does not hold: nothing is read outside of a buffer,
+    divided by what may be 0, or called. It is stores alone, to what the condition does not read."""
+    parts = list(walk(s.then))
+    if not all(isinstance(x, (Store, Seq, Let)) for x in parts):
+        return False
+    stored = {x.buffer for x in parts if isinstance(x, Store)}
+    if any(isinstance(x, Store) and x.streaming for x in parts):
+        return False
+    if any(e.op == "load" and e.value in stored for e in post_order(s.condition)):
+        return False
+    for x in parts:
+        places = [(x.buffer, x.indices)] if isinstance(x, Store) else []
+        for e in post_order(expressions(x)):
+            if e.op == "load":
+                places.append((e.value, e.args))
+            elif e.op in _DIVISIONS and not e.dtype.is_float and not (is_const(e.args[1]) and e.args[1].value):
+                return False
+            elif is_opaque(e):
+                return False
+        if not all(_is_inside(buffer, indices, an) for buffer, indices in places):
+            return False
+    return True
+
+
+_DIVISIONS = ("div", "floordiv", "floormod", "truncdiv", "truncmod")
+
+
+def _is_inside(buffer: Buffer, indices: Sequence[Expr], an: Analyzer) -> bool:
+    return len(indices) == len(buffer.shape) and all(
+        is_index(i) and an.prove_nonneg(an.poly(i)) and an.prove_nonneg(an.poly(n) - an.poly(i) - 1)
+        for i, n in zip(indices, buffer.shape, strict=True)
+    )

@@ -36,7 +36,7 @@ from autosched.lowering.bounds import infer_bounds
 from autosched.lowering.gpu import inject_vthreads
 from autosched.lowering.inline import inline_stages
 from autosched.lowering.nest import build_nests
-from autosched.lowering.masks import cut_masks
+from autosched.lowering.masks import choose_lanes, cut_masks
 from autosched.lowering.partition import partition_loops
 from autosched.lowering.reads import check_reads
 from autosched.lowering.simplify_stmt import replace_exprs, simplify_stmt
@@ -124,7 +124,9 @@ def _on_body(change: Callable[..., Stmt], *given: Callable[[Program], Any], only
 
 def masks(p: Program) -> Program:
     """On CPUs, loops visit only what their masks let through."""
-    return p if p.target.is_gpu_style else p.with_body(cut_masks(p.function.body, p.analyzer()))
+    if p.target.is_gpu_style:
+        return p
+    return p.with_body(choose_lanes(cut_masks(p.function.body, p.analyzer()), p.analyzer()))
 
 
 _simplify = _on_body(simplify_stmt, Program.analyzer)
