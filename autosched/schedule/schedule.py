@@ -314,14 +314,21 @@ class Schedule:
             )
         return stage
 
-    def cache_read(self, tensor: Any, scope: str = "global", readers: Any = (), output: int | None = None) -> Tensor:
+    def cache_read(
+        self,
+        tensor: Any,
+        scope: str = "global",
+        readers: Any = (),
+        output: int | None = None,
+        only: int | None = None,
+    ) -> Tensor:
         """See `new_stages.cache_read`. Without readers, all of them."""
         stage = self[tensor]
         if output is None:
             output = tensor.value_index if isinstance(tensor, Tensor) else 0
         source = stage.op.outputs[output] if 0 <= output < stage.op.num_outputs else stage.tensor
         chosen = list(readers) if isinstance(readers, (list, tuple)) else [readers]
-        return new_stages.cache_read(stage, scope, chosen or self.readers(source), output)
+        return new_stages.cache_read(stage, scope, chosen or self.readers(source), output, only)
 
     def rfactor(self, tensor: Any, axis: Any, factor_axis: int = 0) -> Any:
         """See `new_stages.rfactor`."""

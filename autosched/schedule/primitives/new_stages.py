@@ -23,7 +23,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import post_order, reads, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.kinds import computed, leaf, scope_of, starts_anew
@@ -148,16 +148,19 @@ def _guarded(body: Expr, condition: Expr) -> Expr:
     return if_then_else(condition, body, const(0, body.dtype))
 
 
-@primitive(K.NAME, K.READERS, output=K.NUMBER, of_schedule=True)
+@primitive(K.NAME, K.READERS, output=K.NUMBER, only=K.NUMBER, of_schedule=True)
 @keeps_meaning
-def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], output: int = 0) -> Any:
+def cache_read(
+    s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], output: int = 0, only: int | None = None
+) -> Any:
     """Copy a tensor before some of its readers read it; they read the copy.
 
     B[i] = f(A[i])   ->   for ax0: A.shared[ax0] = A[ax0]
                           B[i] = f(A.shared[i])
 
     Returns the cache's tensor; put it with `compute_at` where the copy should happen. `output` says
-    which one of several tensors that are computed together.
+    which one of several tensors that are computed together. Of a reader that reads the tensor at several places, as a
+    product with its own transpose does, `only` one reads the copy, counted from 0 in the order of `ir.visit.reads`.
     """
     if isinstance(output, bool) or not isinstance(output, int) or not 0 <= output < stage.op.num_outputs:
         raise Illegal(f"{stage.name} has no output {output!r}", f"0 to {stage.op.num_outputs - 1}")
@@ -175,12 +178,17 @@ def cache_read(s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], ou
         if user not in direct:
             legal = f"readers of {name}: {', '.join(x.name for x in direct) or 'none'}"
             raise Illegal(f"{user.name} does not read {name}", legal)
+    found = list(dict.fromkeys(e for user in users for value in user.body for e in reads(value) if e.value is tensor))
+    if only is not None and (len(users) > 1 or isinstance(only, bool) or only not in range(len(found))):
+        legal = f"one reader, and 0 to {len(found) - 1}"
+        raise Illegal(f"only={only!r} is none of the places at which {name} is read", legal)
     axes = [IterVar(f"ax{i}", d) for i, d in enumerate(tensor.shape)]
     body = make("read", tensor.dtype, tuple(a.var for a in axes), tensor)
     op = ComputeOp(f"{tensor.name}.{scope}", tensor.shape, axes, (body,))
     cache = s.insert_stage(op.output_tensor, min(users, key=s.stages.index), scope)
     for user in users:
-        user.body = tuple(retarget(e, tensor, cache.tensor) for e in user.body)
+        at = None if only is None else found[only]
+        user.body = tuple(retarget(e, tensor, cache.tensor, at) for e in user.body)
     return cache.tensor
 
 
@@ -247,11 +255,12 @@ def _padding(stage: Stage, e: Expr) -> tuple[ComputeOp, tuple[Expr, ...]] | None
     return ComputeOp(f"{source.op.name}.padded", [a.extent for a in axes], axes, [value]), tuple(indices)
 
 
-def retarget(body: Expr, old: Tensor, new: Tensor) -> Expr:
-    """`body` reading `new` wherever it read `old`, at the same indices."""
+def retarget(body: Expr, old: Tensor, new: Tensor, only: Expr | None = None) -> Expr:
+    """`body` reading `new` wherever it read `old`, at the same indices; or in place of this one read alone."""
 
     def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
-        return make("read", e.dtype, args, new) if e.op == "read" and e.value is old else None
+        is_meant = e.op == "read" and e.value is old and (only is None or e is only)
+        return make("read", e.dtype, args, new) if is_meant else None
 
     return rewrite(body, change)
 
@@ -382,9 +391,9 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, factor_axis: int = 0) -
     again = IterVar(f"{loop.name}.v", extents[loop], "reduce")
     indices = [a.var for a in stage.axis]
     indices.insert(at, again.var)
-    reads = [make("read", t.dtype, tuple(indices), t) for t in op.outputs]
+    partials = [make("read", t.dtype, tuple(indices), t) for t in op.outputs]
     inits = reduction.parts(body.args)[2] if body.op == "reduce" else ()
-    totals = [make("reduce", e.dtype, (*reads, const(True), *inits), e.value.over([again])) for e in stage.body]
+    totals = [make("reduce", e.dtype, (*partials, const(True), *inits), e.value.over([again])) for e in stage.body]
     stage.replace_reduction(again, tuple(totals), loop_extents(stage))
     return factored.tensor if op.num_outputs == 1 else list(op.outputs)
 

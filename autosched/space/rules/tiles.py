@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.ir.expr import floordiv, is_const
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, reads
 from autosched.schedule.primitives.new_stages import factors_of_bytes
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
@@ -128,9 +128,11 @@ def _gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:
 
 def _can_pack(stage: Stage, a: Access, axis: IterVar) -> bool:
     source = stage.schedule.stage(a.tensor)
-    alone = sum(b.tensor is a.tensor for b in analysis.accesses(stage)) == 1
-    direct = any(e.op == "read" and e.value is a.tensor for e in post_order(stage.body))
-    return alone and direct and a.dimension(axis) is not None and (source.is_placeholder or not source.is_output)
+    found = [e.args for e in post_order(stage.body) if e.op == "read" and e.value is a.tensor]
+    same = sum(b.tensor is a.tensor for b in analysis.accesses(stage))
+    several = same == len(found) and a.indices in found and not factors_of_bytes(stage)
+    direct = (same == 1 and bool(found)) or several
+    return direct and a.dimension(axis) is not None and (source.is_placeholder or not source.is_output)
 
 
 def _many_read(axes: Sequence[IterVar], a: Access) -> bool:
@@ -163,6 +165,7 @@ class _Tiling:
         self.reduce_axis = stage.reduce_axis[depths.index(self.depth)]
         self.packs = [(a, axis) for a in self.reads if (axis := self._packed_along(a)) is not None]
         self.fours = self._adds_four()
+        self.places = list(reads(stage.body[0]))  #: not packed so far, in their order
         self.blocked = False
 
     def apply(self) -> None:
@@ -357,7 +360,9 @@ class _Tiling:
                     ways = [True]
             else:
                 ways = [True, False] if natural and not self.fours else [True]
-            if self.plan.choose(self.stage, f"pack_{a.tensor.name}", ways):
+            places = [e.args for e in self.places if e.value is a.tensor]
+            which = f"_{places.index(a.indices)}" if len(places) > 1 else ""
+            if self.plan.choose(self.stage, f"pack_{a.tensor.name}{which}", ways):
                 self._pack(a, axis, self.width if axis is self.register.vector else self.rows, natural)
 
     def _with_other_sign(self, a: Access) -> Access:
@@ -383,7 +388,10 @@ class _Tiling:
             a = self._with_other_sign(a)
         s, d = self.s, a.dimension(axis)
         assert d is not None
-        copy = s.cache_read(a.tensor, "global", [self.sums])
+        left = [e.args for e in self.places if e.value is a.tensor]
+        only = left.index(a.indices) if len(left) > 1 else None
+        copy = s.cache_read(a.tensor, "global", [self.sums], only=only)
+        self.places = [e for e in self.places if e.value is not a.tensor or e.args != a.indices]
         packing = s[copy]
         axes = list(packing.op.axis)  # type: ignore[attr-defined]
         spatial = {i for i, index in enumerate(a.indices) if any(index is x.var for x in self.axis)} - {d}
