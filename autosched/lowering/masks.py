@@ -102,7 +102,7 @@ def _pieces(loop: For, an: Analyzer, room: _Room) -> Stmt | None:
             if any(e.op in ("load", "call") for e in post_order(c)):
                 continue
             around += _solved(c, loop, inner, an, some, all_)
-    size = sum(1 for _ in walk(loop.body))
+    size = sum(1 for _ in walk(loop.body)) * (2 if all_.provided else 1)
     if not all_.answers or size > room.statements:
         return None
     room.statements -= size
@@ -151,10 +151,10 @@ def _solved(c: Expr, loop: For, inner: frozenset[Expr], an: Analyzer, some: Span
 
 
 def _joined(loop: For, some: Span, all_: Span, around: list[Expr], an: Analyzer, room: _Room) -> Stmt:
-    """The loop in pieces: masked, free of masks, masked."""
+    """The loop in pieces: masked, free of masks, masked; masked as a whole where `all_` does not hold anywhere."""
     low, high = limits(loop, some, an)
     tight = replace(loop, start=low, extent=an.simplify(high - low))
-    first, last = limits(tight, all_, an)
+    first, last = limits(tight, replace(all_, provided=[]), an)
     clean = simplify_stmt(replace_exprs(loop.body, all_.answers), an)
 
     def piece(start: Expr, stop: Expr, body: Stmt) -> Stmt:
@@ -162,8 +162,10 @@ def _joined(loop: For, some: Span, all_: Span, around: list[Expr], an: Analyzer,
         return simplify_stmt(made, an)
 
     parts = [piece(low, first, loop.body), piece(first, last, clean), piece(last, high, loop.body)]
-    parts = [_inside(p, an, room) for p in parts]
-    made = seq(*parts)
+    made = seq(*(_inside(p, an, room) for p in parts))
+    if all_.provided:
+        whole = _inside(piece(low, high, loop.body), an, room)
+        made = simplify_stmt(If(an.simplify(logical_and(*all_.provided)), made, whole), an)
     condition = an.simplify(logical_and(*around)) if around else const(True)
     return made if is_const(condition, True) else If(condition, made)
 
@@ -202,6 +204,8 @@ def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr
             inside = lanes | {s.var} if s.kind == "vectorize" and not s.masked else lanes
             with an.tightened({}):
                 enter_loop(s, an)
+                if s.extent.op == "max" and is_const(s.extent.args[1], 0):  # it runs, so that is not the larger one
+                    an.bind(s.var, an.poly(s.start), an.poly(s.start) + an.poly(s.extent.args[0]) - 1)
                 return replace(s, body=_choose(s.body, an, own, inside, tasks))
         case If(otherwise=None) if lanes & variables(s.condition):
             stores = [x for x in walk(s.then) if isinstance(x, Store)]
