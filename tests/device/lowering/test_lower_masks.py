@@ -1,0 +1,192 @@
+"""Masks over indices: loops visit what they let through, and only what is left of them is asked for."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from autosched import te
+from autosched.ir.dtype import dtype
+from autosched.ir.evaluate import evaluate
+from autosched.ir.expr import Expr, const, var
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Buffer, For, If, Stmt, Store, load, seq, walk
+from autosched.ir.visit import post_order
+from autosched.lowering import lower_structure
+from autosched.lowering.masks import choose_lanes, cut_masks
+from autosched.schedule import Schedule, create_schedule
+from autosched.testing.oracle import check_against_reference
+
+ROWS, COLUMNS, DEPTH = 20, 32, 24
+
+MASKS = {
+    "lower": lambda i, j, k: k <= i,
+    "above": lambda i, j, k: k > i,
+    "of columns": lambda i, j, k: j <= i,
+    "band": lambda i, j, k: te.all(k >= i - 3, k < i + 5),
+    "from the end": lambda i, j, k: i + k < ROWS,
+    "steep": lambda i, j, k: 2 * k <= 3 * i - 4,
+    "never": lambda i, j, k: k > i + DEPTH,
+    "always": lambda i, j, k: k <= i + DEPTH,
+    "of all": lambda i, j, k: i + j >= 2 * k,
+    "of halves": lambda i, j, k: k // 2 <= i // 3,
+    "of data": lambda i, j, k: k <= i % 5,
+}
+
+
+def masked(name: str) -> tuple[list[te.Tensor], te.Tensor]:
+    a, b = te.placeholder((ROWS, DEPTH), name="a"), te.placeholder((DEPTH, COLUMNS), name="b")
+    k = te.reduce_axis((0, DEPTH), "k")
+    where = MASKS[name]
+    c = te.compute((ROWS, COLUMNS), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k, where=where(i, j, k)), name="c")
+    return [a, b, c], c
+
+
+def tiled(c: te.Tensor, rows: int, lanes: int, steps: int, blocked: bool) -> Schedule:
+    """Tiles of sums in storage of their own, as rules make them."""
+    s = create_schedule(c)
+    sums = s.cache_write(c, "local")
+    i, j = s[c].loops
+    (io, ii), (jo, ji) = s[c].split(i, factor=rows), s[c].split(j, factor=lanes)
+    s[c].reorder(io, jo, ii, ji)
+    s[c].parallel(io)
+    s[c].vectorize(ji)
+    s[sums].compute_at(s[c], jo)
+    i, j, k = s[sums].loops
+    ko, ki = s[sums].split(k, factor=steps)
+    outer, inner = s[sums].split(i, factor=2) if blocked else (None, i)
+    s[sums].reorder(*([ko, outer, ki] if outer is not None else [ko, ki]), inner, j)
+    s[sums].unroll(inner)
+    s[sums].vectorize(j)
+    return s
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masked_sums_are_what_they_are(name: str) -> None:
+    rng, values = random.Random(name), np.random.default_rng(1)
+    inputs = [values.integers(-4, 5, shape).astype("float32") for shape in ((ROWS, DEPTH), (DEPTH, COLUMNS))]
+    args, c = masked(name)
+    schedules = [create_schedule(c)]
+    for blocked in (False, True, False, True):
+        sizes = rng.choice((2, 3, 4, 6)), rng.choice((8, 16)), rng.choice((1, 4, 5))
+        schedules.append(tiled(c, *sizes, blocked))
+    for s in schedules:
+        for backend in ("native", "interpreter"):
+            check_against_reference(args, s, "llvm", inputs, backend)
+
+
+def loops_over(s: Stmt, name: str) -> list[For]:
+    return [x for x in walk(s) if isinstance(x, For) and x.var.name.startswith(name)]
+
+
+def asks(s: Stmt) -> bool:
+    return any(isinstance(x, If) for x in walk(s)) or any(
+        e.op == "select" for x in walk(s) if isinstance(x, Store) for e in post_order(x.value)
+    )
+
+
+def test_tiles_below_the_diagonal_ask_nothing_and_those_above_are_not_visited() -> None:
+    args, c = masked("lower")
+    f = lower_structure(tiled(c, 4, 16, 1, blocked=False), args, "llvm").after("masks")
+    clean, left = loops_over(f.body, "k")
+    assert not asks(clean) and asks(left)
+    last = left.start + left.extent
+    for tile in range(ROWS // 4):
+        found = [
+            int(evaluate([e], {v: tile for v in post_order(e) if v.op == "var"})[0]) for e in (clean.extent, last)
+        ]
+        assert tuple(found) == (4 * tile + 1, 4 * tile + 4)
+
+
+def test_a_tile_beside_the_mask_is_left_out_and_one_across_it_chooses() -> None:
+    args, c = masked("of columns")
+    f = lower_structure(tiled(c, 4, 16, 1, blocked=False), args, "llvm").after("masks")
+    clean, across = loops_over(f.body, "k")
+    assert not asks(clean)
+    stores = [x for x in walk(across) if isinstance(x, Store)]
+    assert all(x.value.op == "select" for x in stores) and not any(isinstance(x, If) for x in walk(across))
+    around = [x for x in walk(f.body) if isinstance(x, If) and x.otherwise is None]
+    assert around, "above the diagonal nothing is done"
+
+
+# -- what must not be cut, nor chosen --------------------------------------------------------------
+K, X, T = (var(name, role="loop") for name in "kxt")
+DATA, OUT = (Buffer(name, (const(16),), dtype("float32")) for name in ("data", "out"))
+
+
+def adding(at: Expr, read: Expr) -> Stmt:
+    return Store(OUT, (at,), load(OUT, at) + load(DATA, read))
+
+
+def ran(s: Stmt) -> np.ndarray:
+    """What statements add to zeros: by Python, loop by loop."""
+    data, out = np.arange(16.0) + 1, np.zeros(16)
+
+    def run(s: Stmt, env: dict[Expr, int]) -> None:
+        if isinstance(s, For):
+            start, n = (int(evaluate([e], env)[0]) for e in (s.start, s.extent))
+            for n in range(start, start + n):
+                run(s.body, {**env, s.var: n})
+        elif isinstance(s, If):
+            branch = s.then if evaluate([s.condition], env)[0] else s.otherwise
+            if branch is not None:
+                run(branch, env)
+        elif isinstance(s, Store):
+            read = [e for e in post_order(s.value) if e.op == "load" and e.value is DATA]
+            out[int(evaluate([s.indices[0]], env)[0])] += data[int(evaluate([read[0].args[0]], env)[0])]
+        else:
+            for c in s.stmts:
+                run(c, env)
+
+    run(s, {})
+    return out
+
+
+def test_pieces_of_a_loop_that_share_their_variable_have_ranges_of_their_own() -> None:
+    pieces = [
+        For(X, const(a), const(n), "serial", If(X <= K, adding(X, K))) for a, n in ((0, 2), (9, 3))
+    ]
+    loop = For(K, const(0), const(11), "serial", seq(*pieces))
+    assert ran(cut_masks(loop, Analyzer())).tolist() == ran(loop).tolist()
+
+
+def test_what_is_done_beside_a_mask_is_done_always() -> None:
+    inside = For(X, const(0), const(4), "serial", seq(If(X <= K, adding(X, K)), adding(X + 4, X)))
+    loop = For(K, const(0), const(8), "serial", inside)
+    assert ran(cut_masks(loop, Analyzer())).tolist() == ran(loop).tolist()
+
+
+def test_a_choice_does_something_on_both_sides() -> None:
+    loop = For(K, const(0), const(8), "serial", If(K < 3, adding(K, K), adding(const(9), K)))
+    assert ran(cut_masks(loop, Analyzer())).tolist() == ran(loop).tolist()
+
+
+def lanes(body: Stmt) -> For:
+    return For(X, const(0), const(8), "vectorize", body)
+
+
+def test_lanes_choose_where_all_may_be_read() -> None:
+    chosen = choose_lanes(lanes(If(X < K, adding(X, X + 8))), Analyzer())
+    assert isinstance(chosen, For) and isinstance(chosen.body, Store) and chosen.body.value.op == "select"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        If(X < K, adding(X, X + 9)),  # beyond the end in the last lane
+        If(X < K, adding(X - 1, X)),  # before the beginning in the first
+        If(load(OUT, X) < 1.0, adding(X, X)),  # asks what it changes
+        If(X < K, Store(OUT, (X,), (load(DATA, X).astype("int32") // K).astype("float32"))),  # K may be 0
+        If(X < K, adding(X, X), adding(X, X + 1)),
+    ],
+)
+def test_lanes_do_not_choose_where_that_would_be_wrong(body: If) -> None:
+    assert repr(choose_lanes(lanes(body), Analyzer())) == repr(lanes(body))
+
+
+def test_lanes_write_back_only_what_no_other_task_writes() -> None:
+    """Each task writes elements of its own, which its mask says."""
+    loop = For(T, const(0), const(2), "parallel", lanes(If(X // 4 <= T, adding(X, X))))
+    assert repr(choose_lanes(loop, Analyzer())) == repr(loop)
