@@ -97,13 +97,13 @@ def streamed(plan):
 
 
 def test_large_results_may_go_past_the_caches():
-    """Those of more than a second-level cache, which nothing reads again."""
-    assert streamed(planned(*scaled(300), y_stores="streamed")) == {"y"}
-    assert not streamed(planned(*scaled(300), y_stores="kept"))
-    assert "y_stores" not in planned(*scaled(200)).s.choices_seen
-    both = planned(*scaled(300, twice=True), z_stores="streamed")
+    """Those of more than a last-level cache, which nothing reads again."""
+    assert streamed(planned(*scaled(300, 8192), y_stores="streamed")) == {"y"}
+    assert not streamed(planned(*scaled(300, 8192), y_stores="kept"))
+    assert "y_stores" not in planned(*scaled(200, 8192)).s.choices_seen
+    both = planned(*scaled(300, 8192, twice=True), z_stores="streamed")
     assert streamed(both) == {"z"} and "y_stores" not in both.s.choices_seen
-    check(scaled(300, 513))
+    check(scaled(300, 8193))
 
 
 def window(pad=1, kernel=3, channels=2, size=18):
@@ -268,3 +268,80 @@ def test_rows_that_come_from_afar_are_asked_for_ahead():
 def test_each_rule_shows_what_it_does():
     """A picture of before and after in its docstring."""
     assert [r.name for r in cpu_rules() if "   ->   " not in (r.apply.__doc__ or "")] == []
+
+
+# -- reductions that read the same input ----------------------------------------------------------
+def both_ways(n=64, m=96):
+    a, x, y = te.placeholder((n, m), name="a"), te.placeholder((m,), name="x"), te.placeholder((n,), name="y")
+    i, j = te.reduce_axis((0, n), "i"), te.reduce_axis((0, m), "j")
+    rows = te.compute((n,), lambda r: te.sum(a[r, j] * x[j], axis=j), name="rows")
+    return a, x, y, rows, te.compute((m,), lambda c: te.sum(a[i, c] * y[i], axis=i), name="columns")
+
+
+def test_vectors_go_along_the_rows_of_the_matrix_whatever_vectors_lie_beside_it():
+    plan = planned(*both_ways(), rows_by="lanes_of_sums", columns_by="sums_of_columns")
+    done = {stage.name: rule for stage, rule in plan.done.items()}
+    assert done["rows"] == "lanes_of_sums" and done["columns"] == "sums_of_columns"
+    check(both_ways())
+    check(both_ways(61, 45))
+
+
+def places(rows=6, columns=203, dtype="float32", where=False, of=te.argmax):
+    x, taken = te.placeholder((rows, columns), dtype, name="x"), te.placeholder((rows,), "int32", name="taken")
+    k = te.reduce_axis((0, columns), "k")
+    index, value = te.compute(
+        (rows,), lambda i: of(x[i, k], axis=k, where=(k != taken[i]) if where else None), name="best"
+    )
+    return (x, taken, index, value) if where else (x, index, value)
+
+
+@pytest.mark.parametrize("of", [te.argmax, te.argmin])
+@pytest.mark.parametrize("columns", [203, 64, 5])
+def test_the_first_of_equals_wins_in_lanes_and_pieces(of, columns):
+    w = Workload("w", places(columns=columns, of=of))
+    space = w.search_space(LLVM, {})
+    found = " ".join(sketch.name for sketch in space.sketches)
+    assert "pieces_of_rows" in found and "lanes_of_sums" in found
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 3, (6, columns)).astype("float32")
+    x[1], x[2, columns // 2 :], x[3, ::2], x[4] = 0, np.nan, np.inf, -np.inf
+    wanted = (np.argmax if of is te.argmax else np.argmin)(x, axis=1)
+    for sketch in space.sketches:
+        for number in rng.integers(sketch.valid_points.count, size=3):
+            knobs = sketch.values(sketch.valid_points.rows([int(number)])[0])
+            index, value = Module(compile_function(sketch.structure.bind(knobs), LLVM), LLVM)(x)
+            np.testing.assert_array_equal(index, wanted, err_msg=f"{sketch.name} with {knobs}")
+            np.testing.assert_array_equal(value, x[np.arange(6), wanted])
+
+
+def test_places_that_others_took_are_left_out():
+    check(places(where=True))
+    check(places(where=True, dtype="int8"))
+
+
+def standardised(rows=40, columns=24):
+    x = te.placeholder((rows, columns), name="x")
+    k = te.reduce_axis((0, rows), "k")
+    total = te.compute((columns,), lambda j: te.sum(x[k, j], axis=k), name="total")
+    return x, te.compute((rows, columns), lambda i, j: x[i, j] - total[j] / rows, name="y")
+
+
+def test_sums_of_columns_are_not_made_again_for_each_row():
+    """Nor do they lose the rules of sums: at the root, rows are shared by threads."""
+    for by in ("bands_of_rows", "sums_of_columns"):
+        plan = planned(*standardised(), total_sums=by)
+        stage = next(x for x in plan.s.stages if x.name == "total")
+        assert stage.attach.kind == "root" and any(loop.kind == "parallel" for x in plan.s.stages for loop in x.loops)
+        assert "total_at" not in plan.s.choices_seen
+    check(standardised())
+
+
+def test_a_product_with_its_own_transpose_is_packed():
+    a = te.placeholder((40, 24), name="a")
+    k = te.reduce_axis((0, 24), "k")
+    gram = te.compute((40, 40), lambda i, j: te.sum(a[i, k] * a[j, k], axis=k), name="gram")
+    plan = planned(a, gram)
+    assert sum(rule == "pack" for rule in plan.done.values()) == 2  # the copy, and its layout
+    check((a, gram))
+    lower = te.compute((40, 40), lambda i, j: te.sum(a[i, k] * a[j, k], axis=k, where=j <= i), name="lower")
+    check((a, lower))
