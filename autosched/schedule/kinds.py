@@ -152,6 +152,8 @@ HOST_LOOP = Kind("loop", _is_text, _loop_name, which=-1)
 #: a tensor that is read, by the name of its stage; stages that read
 TENSOR = Kind("name", _is_text)
 READERS = Kind("names", lambda data: isinstance(data, list) and all(map(_is_text, data)))
+#: other stages that are computed
+STAGES = replace(READERS)
 AXIS = Kind("axis", _is_text)
 FACTOR = Kind("factor", formulas.is_factor, decode=_factor, python=formulas.factor_to_python, formula=True)
 PART = Kind(

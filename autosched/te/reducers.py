@@ -247,6 +247,9 @@ def takes_any_order(combiner: str | Combiner) -> bool:
         return True
     combine = _IN_ANY_ORDER.get(combiner.name)
     left, right = combiner.left, combiner.right
+    apart = [{ir.binary(op, a, b) for op in BUILT_IN.values()} for a, b in zip(left, right, strict=True)]
+    if builtins.all(e in known for e, known in zip(combiner.result, apart, strict=True)):
+        return True
     if combine is None or len(left) != 2 or not left[0].dtype.is_integer:
         return False
     return builtins.all(map(operator.is_, combine(left, right), combiner.result))

@@ -96,6 +96,7 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
         if not target.is_gpu_style:
             inline.compute_phases(s)
             inline.store_paddings(s)
+            sums.read_once(s)
         return Walk(Plan(s, target, levels), asked)
 
     def auto(s: Schedule, target: Target) -> None:
