@@ -26,7 +26,7 @@ from autosched.schedule import entities, scans
 from autosched.schedule import kinds as K
 from autosched.schedule.entities import Filter, SplitBy
 from autosched.schedule.formulas import constraint_from_json, constraint_to_json, is_knob_name
-from autosched.schedule.kinds import MAX_FACTOR, flat
+from autosched.schedule.kinds import MAX_FACTOR
 from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
 from autosched.schedule.primitives import new_stages
 from autosched.schedule.primitives.place import Group
@@ -338,10 +338,10 @@ class Schedule:
         """See `new_stages.offset_bytes`."""
         return new_stages.offset_bytes(self[tensor], operand)
 
-    def reduce_together(self, *tensors: Any) -> list[Tensor]:
+    def reduce_together(self, tensor: Any, others: Any) -> list[Tensor]:
         """See `new_stages.reduce_together`."""
-        first, *others = [self[x] for x in flat(tensors)]
-        return new_stages.reduce_together(first, others)
+        chosen = list(others) if isinstance(others, (list, tuple)) else [others]
+        return new_stages.reduce_together(self[tensor], chosen)
 
     def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
         """The stages that compute `outputs` from `inputs`, to be moved together; see `place.Group`."""

@@ -18,6 +18,7 @@ from autosched.errors import Illegal, ScheduleError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
 from autosched.ir.stmt import VTHREAD
+from autosched.ir.visit import reads
 from autosched.schedule import kinds as K
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitive import PRIMITIVES, Primitive
@@ -371,7 +372,20 @@ def _cache_read(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if not readers or len(s.stages) >= MAX_STAGES:
         return None
     chosen = draw.rng.sample(readers, draw.rng.randint(1, len(readers)))
-    return Step("cache_read", stage.name, ("local", chosen), {"output": tensor.value_index})
+    options = {"output": tensor.value_index}
+    places = {e for value in s.stage(chosen[0]).body for e in reads(value) if e.value is tensor}
+    if len(chosen) == 1 and len(places) > 1 and draw.rng.random() < 0.5:
+        options["only"] = draw.rng.randrange(len(places))
+    return Step("cache_read", stage.name, ("local", chosen), options)
+
+
+def _reduce_together(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
+    """Reductions alike; where they cannot be computed together after all, the step is refused."""
+    alike = [x for x in s.stages if len(x.reduce_axis) == len(stage.reduce_axis) > 0 and len(x.axis) == len(stage.axis)]
+    others = [x.name for x in alike if x is not stage]
+    if not others or stage not in alike or len(s.stages) >= MAX_STAGES:
+        return None
+    return Step("reduce_together", stage.name, (draw.rng.sample(others, draw.rng.randint(1, len(others))),))
 
 
 def _rfactor(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
@@ -528,7 +542,7 @@ _ON_STAGES: tuple[Proposer, ...] = (
     _pragma,
     _store_at, _store_at, _store_at, _store_at, _store_at,
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
-    _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
+    _cache_write, _cache_read, _reduce_together, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
     _bind, *(_reverse_compute_at, _reverse_compute_inline) * 4, *(_decompose_reduction,) * 2,
     _transform_layout, _double_buffer, _double_buffer, *(_rolling_buffer,) * 5,
     *(_specialize, _create_group) * 2, _set_store_predicate, *(_tensorize,) * 16, *(_four_at_a_time,) * 24,

@@ -28,7 +28,7 @@ def read_once(s: Schedule) -> None:
         along = [first, *(x for x in others if _is_alike(s, first, x))]
         left = [x for x in others if x not in along]
         if len(along) > 1:
-            s.reduce_together(*along)
+            s.reduce_together(first, along[1:])
 
 
 def _goes_along(stage: Stage) -> bool:

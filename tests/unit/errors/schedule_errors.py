@@ -30,6 +30,19 @@ def tuples() -> Schedule:
     return create_schedule(te.compute((n,), lambda i: value[i] + 1, name="U"))
 
 
+def several_sums() -> Schedule:
+    """X[8, 8] -> P, Q: sums of rows; R: sums of rows that begin at 1; T: of X and P; V: of part of a row; W: of rows of 4."""
+    x = te.placeholder((8, 8), name="X")
+    made = []
+    for name, n, options in [("P", 8, {}), ("Q", 8, {}), ("R", 8, {"init": 1}), ("V", 8, {"where": True}), ("W", 4, {})]:
+        k = te.reduce_axis((0, n), name="k")
+        given = {"where": k > 2} if "where" in options else options
+        made.append(te.compute((8,), lambda i: te.sum(x[i, k], axis=k, **given), name=name))  # noqa: B023
+    k = te.reduce_axis((0, 8), name="k")
+    made.append(te.compute((8,), lambda i: te.sum(x[i, k] + made[0][k], axis=k), name="T"))
+    return create_schedule(made)
+
+
 def ten_elements() -> Schedule:
     """D[10] = E[10] * 2, and their sum Z."""
     e = te.placeholder((10,), name="E")
@@ -275,6 +288,24 @@ CASES: Cases = {
             lambda s: (s["C"].decompose_reduction("k"), s.offset_bytes("C", "B")),
         ),
         "offset bytes of a scan": (scanned, lambda s: s.offset_bytes("S1", "X")),
+    },
+    "reduce_together": {
+        "reduce one alone": (several_sums, lambda s: s.reduce_together("P", [])),
+        "reduce one twice": (several_sums, lambda s: s.reduce_together("P", ["P"])),
+        "reduce what begins elsewhere": (several_sums, lambda s: s.reduce_together("P", ["R"])),
+        "reduce what depends": (several_sums, lambda s: s.reduce_together("P", ["T"])),
+        "reduce other points": (several_sums, lambda s: s.reduce_together("P", ["V"])),
+        "reduce fewer points": (several_sums, lambda s: s.reduce_together("P", ["W"])),
+        "reduce together after a split": (
+            several_sums,
+            lambda s: (s["P"].split("k", factor=2), s.reduce_together("P", ["Q"])),
+        ),
+        "reduce together what is marked": (several_sums, lambda s: (s["Q"].unroll("k"), s.reduce_together("P", ["Q"]))),
+        "copy one of two places and name the third": (
+            several_sums,
+            lambda s: s.cache_read("X", "local", ["P"], only=1),
+        ),
+        "copy one place of two readers": (several_sums, lambda s: s.cache_read("X", "local", ["P", "Q"], only=0)),
     },
     "tuples": {
         "cache write of one of two": (tuples, lambda s: s.cache_write(s["T"].op.output(1), "local")),

@@ -28,6 +28,16 @@ def program() -> list[Tensor]:
     return [a, s]
 
 
+def extremes() -> list[Tensor]:
+    """X[n, m] -> the least and the largest of each row, and their sum."""
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), name="X")
+    k, l = te.reduce_axis((0, m), name="k"), te.reduce_axis((0, m), name="l")
+    low = te.compute((n,), lambda i: te.min(x[i, k], axis=k, where=k > i), name="L")
+    high = te.compute((n,), lambda j: te.max(x[j, l], axis=l, where=l > j), name="H")
+    return [x, low, te.compute((n,), lambda i: low[i] + high[i], name="S")]
+
+
 def padded_program() -> list[Tensor]:
     """A[n, m] -> W, sums of three columns and every other of five rows, zeros outside."""
     n, m = te.var("n"), te.var("m")
@@ -47,7 +57,7 @@ def upsampled_program() -> list[Tensor]:
 
 
 #: of cases that need another one than `program`
-PROGRAMS = {"cache_padding": padded_program, "compact_reduction": upsampled_program}
+PROGRAMS = {"cache_padding": padded_program, "compact_reduction": upsampled_program, "reduce_together": extremes}
 
 
 def set_store_predicate(s: Schedule) -> None:
@@ -195,6 +205,7 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s.rfactor("S", "k.outer"),
         s["S.rf"].inline_reduction().compute_inline(),
     ),
+    "reduce_together": lambda s: s.reduce_together("L", ["H"]),
     "tensorize": tensorize,
     "double_buffer": lambda s: (
         s["S"].split("k", factor=4),
