@@ -3,9 +3,9 @@
     for k in 64: if k <= i + r: f(r, k)     ->     for k in [0, i):           f(r, k)             r in [0, 8)
       (unrolled r)                                 for k in [i, min(i + 8, 64)): if k <= i + r: f(r, k)
 
-Such conditions come from `where=`: sums over triangles and bands. `partition` settles the questions of borders, which are
-rare; a mask leaves out half of all work. All that a loop does must lie under the condition. What is left of it is asked
-for each lane of a vector, whose sums are then chosen, and not computed one by one.
+Such conditions come from `where=`: sums over triangles and bands. `partition` settles the questions of borders, which
+are rare; a mask leaves out half of all work. All that a loop does must lie under the condition. What is left of it is
+asked for each lane of a vector, whose sums are then chosen, and not computed one by one.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr
             inside = lanes | {s.var} if s.kind == "vectorize" and not s.masked else lanes
             with an.tightened({}):
                 enter_loop(s, an)
-                if s.extent.op == "max" and is_const(s.extent.args[1], 0):  # it runs, so that is not the larger one
+                if s.extent.op == "max" and is_const(s.extent.args[1], 0):  # it runs, so 0 is not the larger one
                     an.bind(s.var, an.poly(s.start), an.poly(s.start) + an.poly(s.extent.args[0]) - 1)
                 return replace(s, body=_choose(s.body, an, own, inside, tasks))
         case If(otherwise=None) if lanes & variables(s.condition):
@@ -239,9 +239,12 @@ def _may_run(s: If, an: Analyzer) -> bool:
         for e in post_order(expressions(x)):
             if e.op == "load":
                 places.append((e.value, e.args))
-            elif e.op in _DIVISIONS and not e.dtype.is_float and not (is_const(e.args[1]) and e.args[1].value):
-                return False
-            elif is_opaque(e):
+            elif (
+                e.op in _DIVISIONS
+                and not e.dtype.is_float
+                and not (is_const(e.args[1]) and e.args[1].value)
+                or is_opaque(e)
+            ):
                 return False
         if not all(_is_inside(buffer, indices, an) for buffer, indices in places):
             return False

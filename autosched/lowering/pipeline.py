@@ -35,8 +35,8 @@ from autosched.lowering.arguments import (
 from autosched.lowering.bounds import infer_bounds
 from autosched.lowering.gpu import inject_vthreads
 from autosched.lowering.inline import inline_stages
-from autosched.lowering.nest import build_nests
 from autosched.lowering.masks import choose_lanes, cut_masks
+from autosched.lowering.nest import build_nests
 from autosched.lowering.partition import partition_loops
 from autosched.lowering.reads import check_reads
 from autosched.lowering.simplify_stmt import replace_exprs, simplify_stmt

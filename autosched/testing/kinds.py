@@ -185,6 +185,19 @@ def divided(m: Maker) -> Tensor | None:
     return m.stage(a.shape, body, m.size_of(a) + 3 * MAX_ELEMENTS)
 
 
+def _mask(m: Maker) -> Callable[[Expr, Sequence[Expr]], Expr]:
+    """A condition on a reduce axis, and on a spatial one if there is one: every second point, a triangle, a band."""
+    which, at, p, q, d = m.rng.randrange(4), m.rng.random(), *(m.rng.randint(1, 3) for _ in range(3))
+
+    def holds(r: Expr, i: Sequence[Expr]) -> Expr:
+        if which == 0 or not i:
+            return te.floormod(r, 2) == 0
+        x = i[int(at * len(i))]
+        return (p * r <= q * x + d - 2, p * r > q * x - d, te.all(r >= x - d, r < x + p))[which - 1]
+
+    return holds
+
+
 def row_reduced(m: Maker) -> Tensor | None:
     """A reduction over one dimension, sometimes over all of them, sometimes over part of the points."""
     a = m.pick()
@@ -194,16 +207,33 @@ def row_reduced(m: Maker) -> Tensor | None:
     is_sum = combine is te.sum  # the least and the greatest of nothing are infinite
     where, begin = m.rng.random() < 0.2 and is_sum, m.rng.choice((0, 0, 1)) if is_sum else 0
     over = {k: te.reduce_axis((0 if is_const(a.shape[k], 0) else begin, a.shape[k]), f"r{k}") for k in axes}
+    mask = _mask(m)
 
     def body(*i: Expr) -> object:
         left = iter(i)
         indices = [over[k] if k in over else next(left) for k in range(a.ndim)]
-        condition = te.floormod(over[axes[0]].var, 2) == 0 if where else None
+        condition = mask(over[axes[0]].var, i) if where else None
         return combine(m.read(a, indices), axis=list(over.values()), where=condition)
 
     shape = [d for k, d in enumerate(a.shape) if k not in over]
     count = int(np.prod([m.lengths(a.shape)[k] for k in axes]))
     return m.stage(shape, body, count * m.size_of(a))
+
+
+def of_one_input(m: Maker) -> Tensor | None:
+    """Two reductions of the same rows, and their difference."""
+    a = m.pick()
+    axis, n = m.rng.randrange(a.ndim), a.shape
+    if a.dtype.is_bool or not m.lengths(n)[axis]:
+        return None
+    shape, bound = [*n[:axis], *n[axis + 1 :]], m.lengths(n)[axis] * m.size_of(a)
+    made = []
+    for combine in m.rng.sample((te.sum, te.max, te.min), 2):
+        k = te.reduce_axis((0, n[axis]), "k")
+        made.append(m.stage(shape, lambda *i, f=combine, k=k: f(m.read(a, [*i[:axis], k, *i[axis:]]), axis=k), bound))
+    if None in made:
+        return made[0]
+    return m.stage(shape, lambda *i: m.read(made[0], i) - m.read(made[1], i), 2 * bound)  # type: ignore[arg-type]
 
 
 def several(m: Maker) -> Tensor | None:
@@ -288,10 +318,11 @@ def matmul(m: Maker) -> Tensor | None:
         return None
     b = a if m.rng.random() < 0.3 else m.placeholder([a.shape[1], m.dim()], a.dtype)
     k = te.reduce_axis((0, a.shape[1]), "k")
+    where, mask = m.rng.random() < 0.4, _mask(m)
 
     def body(i: Expr, j: Expr) -> object:
         right = m.read(a, [j, k]) if b is a else m.read(b, [k, j])
-        return te.sum(m.read(a, [i, k]) * right, axis=k)
+        return te.sum(m.read(a, [i, k]) * right, axis=k, where=mask(k.var, (i, j)) if where else None)
 
     shape = [a.shape[0], a.shape[0] if b is a else b.shape[1]]
     return m.stage(shape, body, m.lengths(a.shape)[1] * m.size_of(a) * m.size_of(b))
@@ -586,6 +617,7 @@ def slope(m: Maker) -> Tensor | None:
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,
+    matmul, of_one_input, of_one_input,
     convolved, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, scattered, several, extreme, of_pairs,
     reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,

@@ -39,10 +39,12 @@ def _goes_along(stage: Stage) -> bool:
 
 
 def _is_alike(s: Schedule, first: Stage, other: Stage) -> bool:
-    """Whether both go over the same points, and read a tensor at the same place in each; and the other one reads
-    nothing that is computed after the first."""
+    """Whether both go over the same points and read a tensor at the same place in each, and the other one reads nothing
+    that is computed after the first."""
     pairs = [(first.axis, other.axis), (first.reduce_axis, other.reduce_axis)]
-    if any(len(a) != len(b) for a, b in pairs) or any(s.stages.index(x) >= s.stages.index(first) for x in s.reads(other)):
+    if any(len(a) != len(b) for a, b in pairs) or any(
+        s.stages.index(x) >= s.stages.index(first) for x in s.reads(other)
+    ):
         return False
     both = [(a, b) for x, y in pairs for a, b in zip(x, y, strict=True)]
     if any(a.extent is not b.extent or a.min is not b.min for a, b in both):
@@ -59,8 +61,8 @@ def _is_sum(stage: Stage) -> bool:
 
 
 def _vector_axis(stage: Stage) -> IterVar | None:
-    """The axis along which most reads are of neighbours: vectors go along it. Reads of what lies apart speak against it:
-    along the rows of a matrix in its product with a vector, whether that is long as they are or as its columns."""
+    """The axis along which most elements are read as neighbours: vectors go along it. Elements that lie apart speak
+    against it: the rows of a matrix count, and not the vector that it is multiplied by."""
     found = analysis.accesses(stage)
     axes = [a for a in (*reversed(stage.reduce_axis), *reversed(stage.axis)) if analysis.length(a) != 1]
     near = [a for a in axes if any(x.is_contiguous(a) for x in found)]

@@ -94,9 +94,7 @@ def test_tiles_below_the_diagonal_ask_nothing_and_those_above_are_not_visited() 
     assert not asks(clean) and asks(left)
     last = left.start + left.extent
     for tile in range(ROWS // 4):
-        found = [
-            int(evaluate([e], {v: tile for v in post_order(e) if v.op == "var"})[0]) for e in (clean.extent, last)
-        ]
+        found = [int(evaluate([e], {v: tile for v in post_order(e) if v.op == "var"})[0]) for e in (clean.extent, last)]
         assert tuple(found) == (4 * tile + 1, 4 * tile + 4)
 
 
@@ -127,8 +125,8 @@ def ran(s: Stmt) -> np.ndarray:
     def run(s: Stmt, env: dict[Expr, int]) -> None:
         if isinstance(s, For):
             start, n = (int(evaluate([e], env)[0]) for e in (s.start, s.extent))
-            for n in range(start, start + n):
-                run(s.body, {**env, s.var: n})
+            for at in range(start, start + n):
+                run(s.body, {**env, s.var: at})
         elif isinstance(s, If):
             branch = s.then if evaluate([s.condition], env)[0] else s.otherwise
             if branch is not None:
@@ -145,9 +143,7 @@ def ran(s: Stmt) -> np.ndarray:
 
 
 def test_pieces_of_a_loop_that_share_their_variable_have_ranges_of_their_own() -> None:
-    pieces = [
-        For(X, const(a), const(n), "serial", If(X <= K, adding(X, K))) for a, n in ((0, 2), (9, 3))
-    ]
+    pieces = [For(X, const(a), const(n), "serial", If(X <= K, adding(X, K))) for a, n in ((0, 2), (9, 3))]
     loop = For(K, const(0), const(11), "serial", seq(*pieces))
     assert ran(cut_masks(loop, Analyzer())).tolist() == ran(loop).tolist()
 

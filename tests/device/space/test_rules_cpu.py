@@ -10,7 +10,7 @@ from autosched.codegen import compile_function
 from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import create_schedule
-from autosched.space.rules import Plan, cpu_rules
+from autosched.space.rules import Plan, cpu_rules, sums
 from autosched.space.rules.engine import Walk
 from autosched.space.workload import Workload
 from autosched.target import Target
@@ -345,3 +345,51 @@ def test_a_product_with_its_own_transpose_is_packed():
     check((a, gram))
     lower = te.compute((40, 40), lambda i, j: te.sum(a[i, k] * a[j, k], axis=k, where=j <= i), name="lower")
     check((a, lower))
+
+
+def extremes(rows=7, columns=90, **differs):
+    """X -> of each row the least, the sum, and the sum of squares; some of them other than that."""
+    x, z = te.placeholder((rows, columns), name="x"), te.placeholder((rows, columns), name="z")
+    k, p, m = (te.reduce_axis((0, differs.get("columns_of", {}).get(n, columns)), n) for n in "kpm")
+    low = te.compute((rows,), lambda i: te.min(x[i, k], axis=k), name="low")
+    total = te.compute(
+        (rows,), lambda i: te.sum(x[i, p], axis=p, where=differs.get("where", lambda p: None)(p)), name="total"
+    )
+    squares = te.compute(
+        (rows,), lambda i: te.sum(differs.get("square", lambda i, m: x[i, m] * x[i, m])(i, m), axis=m), name="squares"
+    )
+    return x, z, low, total, squares
+
+
+def joint(args):
+    s = create_schedule(list(args[2:]))
+    sums.read_once(s)
+    return [x.name for x in s.stages if len(x.op.outputs) > 1 for x in s.consumers(x)]
+
+
+def test_reductions_that_read_the_same_go_over_it_once():
+    assert joint(extremes()) == ["low", "total", "squares"]
+    check(extremes_of(extremes()))
+    n = te.var("n")
+    check(extremes_of(extremes(columns=n)), sizes={"n": 77})
+
+
+def extremes_of(args):
+    """Without the placeholder that nothing reads."""
+    x, _, *results = args
+    return (x, *results)
+
+
+def test_reductions_of_other_points_or_inputs_stay_alone():
+    assert joint(extremes(columns_of={"p": 89})) == ["low", "squares"]
+    assert joint(extremes(where=lambda p: p > 2)) == ["low", "squares"]
+    assert joint(extremes(square=lambda i, m: te.const(2.0) * m)) == ["low", "total"]
+
+
+def test_a_reduction_that_needs_another_stays_alone():
+    x = te.placeholder((6, 40), name="x")
+    k, m = te.reduce_axis((0, 40), "k"), te.reduce_axis((0, 40), "m")
+    total = te.compute((6,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    around = te.compute((6,), lambda i: te.sum((x[i, m] - total[i] / 40) * (x[i, m] - total[i] / 40), axis=m), name="v")
+    assert joint((x, None, total, around)) == []
+    check((x, total, around))

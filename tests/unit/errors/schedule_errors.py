@@ -34,7 +34,13 @@ def several_sums() -> Schedule:
     """X[8, 8] -> P, Q: sums of rows; R: sums of rows that begin at 1; T: of X and P; V: of part of a row; W: of rows of 4."""
     x = te.placeholder((8, 8), name="X")
     made = []
-    for name, n, options in [("P", 8, {}), ("Q", 8, {}), ("R", 8, {"init": 1}), ("V", 8, {"where": True}), ("W", 4, {})]:
+    for name, n, options in [
+        ("P", 8, {}),
+        ("Q", 8, {}),
+        ("R", 8, {"init": 1}),
+        ("V", 8, {"where": True}),
+        ("W", 4, {}),
+    ]:
         k = te.reduce_axis((0, n), name="k")
         given = {"where": k > 2} if "where" in options else options
         made.append(te.compute((8,), lambda i: te.sum(x[i, k], axis=k, **given), name=name))  # noqa: B023

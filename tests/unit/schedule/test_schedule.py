@@ -32,9 +32,9 @@ def extremes() -> list[Tensor]:
     """X[n, m] -> the least and the largest of each row, and their sum."""
     n, m = te.var("n"), te.var("m")
     x = te.placeholder((n, m), name="X")
-    k, l = te.reduce_axis((0, m), name="k"), te.reduce_axis((0, m), name="l")
+    k, p = te.reduce_axis((0, m), name="k"), te.reduce_axis((0, m), name="p")
     low = te.compute((n,), lambda i: te.min(x[i, k], axis=k, where=k > i), name="L")
-    high = te.compute((n,), lambda j: te.max(x[j, l], axis=l, where=l > j), name="H")
+    high = te.compute((n,), lambda j: te.max(x[j, p], axis=p, where=p > j), name="H")
     return [x, low, te.compute((n,), lambda i: low[i] + high[i], name="S")]
 
 
