@@ -10,7 +10,7 @@ import pytest
 from autosched import te
 from autosched.ir.dtype import dtype
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import Expr, const, var
+from autosched.ir.expr import Expr, const, likely, var
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, For, If, Stmt, Store, load, seq, walk
 from autosched.ir.visit import post_order
@@ -173,6 +173,7 @@ def test_lanes_choose_where_all_may_be_read() -> None:
     [
         If(X < K, adding(X, X + 9)),  # beyond the end in the last lane
         If(X < K, adding(X - 1, X)),  # before the beginning in the first
+        If(likely(X < K), adding(X, X)),  # beyond a ragged end
         If(load(OUT, X) < 1.0, adding(X, X)),  # asks what it changes
         If(X < K, Store(OUT, (X,), (load(DATA, X).astype("int32") // K).astype("float32"))),  # K may be 0
         If(X < K, adding(X, X), adding(X, X + 1)),
