@@ -225,7 +225,7 @@ def _chosen(s: Store, condition: Expr) -> Store:
 
 def _may_run(s: If, an: Analyzer) -> bool:
     """Whether the statement may be evaluated where its condition does not hold: nothing is read outside of a buffer,
-    divided by what may be 0, or called; what is stored to was set before. It is stores alone, to what the condition does not read."""
+    divided by what may be 0, or called; what is stored to was set before, and the condition does not read it."""
     parts = list(walk(s.then))
     if any(e.op == "likely" for e in post_order(s.condition)):
         return False  # beyond a ragged end nothing was set before

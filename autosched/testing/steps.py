@@ -380,12 +380,22 @@ def _cache_read(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 
 def _reduce_together(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    """Reductions alike; where they cannot be computed together after all, the step is refused."""
+    """Reductions alike, as far as they may be computed together."""
     alike = [x for x in s.stages if len(x.reduce_axis) == len(stage.reduce_axis) > 0 and len(x.axis) == len(stage.axis)]
     others = [x.name for x in alike if x is not stage]
     if not others or stage not in alike or len(s.stages) >= MAX_STAGES:
         return None
-    return Step("reduce_together", stage.name, (draw.rng.sample(others, draw.rng.randint(1, len(others))),))
+    return _if_legal(
+        s, Step("reduce_together", stage.name, (draw.rng.sample(others, draw.rng.randint(1, len(others))),))
+    )
+
+
+def _if_legal(s: Schedule, step: Step) -> Step | None:
+    try:
+        step.apply(replay(s.trace, s.outputs))
+    except ScheduleError:
+        return None
+    return step
 
 
 def _rfactor(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
@@ -570,12 +580,8 @@ def _by_kinds(known: Primitive) -> Proposer:
             return None
         args = tuple(_DRAWN[kind](stage, draw) for kind in known.kinds)
         drawn = {k: _DRAWN[kind](stage, draw) for k, kind in known.options.items() if kind in _DRAWN}
-        step = Step(known.name, stage.name, args, {k: v for k, v in drawn.items() if draw.rng.random() < 0.5})
-        try:
-            step.apply(replay(s.trace, s.outputs))
-        except ScheduleError:
-            return None
-        return step
+        options = {k: v for k, v in drawn.items() if draw.rng.random() < 0.5}
+        return _if_legal(s, Step(known.name, stage.name, args, options))
 
     return propose
 
