@@ -12,7 +12,7 @@ from autosched.ir.dtype import dtype
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, likely, var
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Buffer, For, If, Stmt, Store, load, seq, walk
+from autosched.ir.stmt import Buffer, For, If, Let, Stmt, Store, load, seq, walk
 from autosched.ir.visit import post_order
 from autosched.lowering import lower_structure
 from autosched.lowering.masks import choose_lanes, cut_masks
@@ -131,6 +131,8 @@ def ran(s: Stmt) -> np.ndarray:
             branch = s.then if evaluate([s.condition], env)[0] else s.otherwise
             if branch is not None:
                 run(branch, env)
+        elif isinstance(s, Let):
+            run(s.body, {**env, s.var: int(evaluate([s.value], env)[0])})
         elif isinstance(s, Store):
             read = [e for e in post_order(s.value) if e.op == "load" and e.value is DATA]
             out[int(evaluate([s.indices[0]], env)[0])] += data[int(evaluate([read[0].args[0]], env)[0])]
@@ -157,6 +159,18 @@ def test_what_is_done_beside_a_mask_is_done_always() -> None:
 def test_a_choice_does_something_on_both_sides() -> None:
     loop = For(K, const(0), const(8), "serial", If(K < 3, adding(K, K), adding(const(9), K)))
     assert ran(cut_masks(loop, Analyzer())).tolist() == ran(loop).tolist()
+
+
+def test_a_condition_on_what_is_let_inside_is_asked_inside() -> None:
+    twice = var("twice", role="let")
+    loop = For(K, const(0), const(8), "serial", Let(twice, K * 2, If(twice <= 5, adding(K, K))))
+    assert ran(cut_masks(loop, Analyzer())).tolist() == ran(loop).tolist()
+
+
+def test_a_condition_on_what_the_loop_changes_is_asked_each_time() -> None:
+    last = Buffer("last", (const(1),), dtype("int32"))
+    loop = For(K, const(0), const(8), "serial", If(load(last, const(0)) >= K, Store(last, (const(0),), K - 1)))
+    assert repr(cut_masks(loop, Analyzer())) == repr(loop)
 
 
 def lanes(body: Stmt) -> For:
