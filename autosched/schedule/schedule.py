@@ -28,7 +28,7 @@ from autosched.schedule.entities import Filter, SplitBy
 from autosched.schedule.formulas import constraint_from_json, constraint_to_json, is_knob_name
 from autosched.schedule.kinds import MAX_FACTOR
 from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
-from autosched.schedule.primitives import new_stages
+from autosched.schedule.primitives import new_stages, together
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Loop, Stage
@@ -339,9 +339,9 @@ class Schedule:
         return new_stages.offset_bytes(self[tensor], operand)
 
     def reduce_together(self, tensor: Any, others: Any) -> list[Tensor]:
-        """See `new_stages.reduce_together`."""
+        """See `together.reduce_together`."""
         chosen = list(others) if isinstance(others, (list, tuple)) else [others]
-        return new_stages.reduce_together(self[tensor], chosen)
+        return together.reduce_together(self[tensor], chosen)
 
     def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
         """The stages that compute `outputs` from `inputs`, to be moved together; see `place.Group`."""

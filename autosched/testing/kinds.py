@@ -16,6 +16,7 @@ from autosched.ir.expr import Expr, const, is_const, variables
 from autosched.te.tensor import Tensor
 from autosched.testing.externs import opaque
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
+from autosched.testing.reductions import mask_of, of_one_input
 from autosched.testing.tiles import dot
 
 #: Element-wise operations on two values at an index of a shape.
@@ -185,19 +186,6 @@ def divided(m: Maker) -> Tensor | None:
     return m.stage(a.shape, body, m.size_of(a) + 3 * MAX_ELEMENTS)
 
 
-def _mask(m: Maker) -> Callable[[Expr, Sequence[Expr]], Expr]:
-    """A condition on a reduce axis, and on a spatial one if there is one: every second point, a triangle, a band."""
-    which, at, p, q, d = m.rng.randrange(4), m.rng.random(), *(m.rng.randint(1, 3) for _ in range(3))
-
-    def holds(r: Expr, i: Sequence[Expr]) -> Expr:
-        if which == 0 or not i:
-            return te.floormod(r, 2) == 0
-        x = i[int(at * len(i))]
-        return (p * r <= q * x + d - 2, p * r > q * x - d, te.all(r >= x - d, r < x + p))[which - 1]
-
-    return holds
-
-
 def row_reduced(m: Maker) -> Tensor | None:
     """A reduction over one dimension, sometimes over all of them, sometimes over part of the points."""
     a = m.pick()
@@ -207,7 +195,7 @@ def row_reduced(m: Maker) -> Tensor | None:
     is_sum = combine is te.sum  # the least and the greatest of nothing are infinite
     where, begin = m.rng.random() < 0.2 and is_sum, m.rng.choice((0, 0, 1)) if is_sum else 0
     over = {k: te.reduce_axis((0 if is_const(a.shape[k], 0) else begin, a.shape[k]), f"r{k}") for k in axes}
-    mask = _mask(m)
+    mask = mask_of(m)
 
     def body(*i: Expr) -> object:
         left = iter(i)
@@ -218,22 +206,6 @@ def row_reduced(m: Maker) -> Tensor | None:
     shape = [d for k, d in enumerate(a.shape) if k not in over]
     count = int(np.prod([m.lengths(a.shape)[k] for k in axes]))
     return m.stage(shape, body, count * m.size_of(a))
-
-
-def of_one_input(m: Maker) -> Tensor | None:
-    """Two reductions of the same rows, and their difference."""
-    a = m.pick()
-    axis, n = m.rng.randrange(a.ndim), a.shape
-    if a.dtype.is_bool or not m.lengths(n)[axis]:
-        return None
-    shape, bound = [*n[:axis], *n[axis + 1 :]], m.lengths(n)[axis] * m.size_of(a)
-    made = []
-    for combine in m.rng.sample((te.sum, te.max, te.min), 2):
-        k = te.reduce_axis((0, n[axis]), "k")
-        made.append(m.stage(shape, lambda *i, f=combine, k=k: f(m.read(a, [*i[:axis], k, *i[axis:]]), axis=k), bound))
-    if None in made:
-        return made[0]
-    return m.stage(shape, lambda *i: m.read(made[0], i) - m.read(made[1], i), 2 * bound)  # type: ignore[arg-type]
 
 
 def several(m: Maker) -> Tensor | None:
@@ -318,7 +290,7 @@ def matmul(m: Maker) -> Tensor | None:
         return None
     b = a if m.rng.random() < 0.3 else m.placeholder([a.shape[1], m.dim()], a.dtype)
     k = te.reduce_axis((0, a.shape[1]), "k")
-    where, mask = m.rng.random() < 0.4, _mask(m)
+    where, mask = m.rng.random() < 0.4, mask_of(m)
 
     def body(i: Expr, j: Expr) -> object:
         right = m.read(a, [j, k]) if b is a else m.read(b, [k, j])

@@ -18,7 +18,6 @@ from autosched.errors import Illegal, ScheduleError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
 from autosched.ir.stmt import VTHREAD
-from autosched.ir.visit import reads
 from autosched.schedule import kinds as K
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitive import PRIMITIVES, Primitive
@@ -372,30 +371,7 @@ def _cache_read(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if not readers or len(s.stages) >= MAX_STAGES:
         return None
     chosen = draw.rng.sample(readers, draw.rng.randint(1, len(readers)))
-    options = {"output": tensor.value_index}
-    places = {e for value in s.stage(chosen[0]).body for e in reads(value) if e.value is tensor}
-    if len(chosen) == 1 and len(places) > 1 and draw.rng.random() < 0.5:
-        options["only"] = draw.rng.randrange(len(places))
-    return Step("cache_read", stage.name, ("local", chosen), options)
-
-
-def _reduce_together(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    """Reductions alike, as far as they may be computed together."""
-    alike = [x for x in s.stages if len(x.reduce_axis) == len(stage.reduce_axis) > 0 and len(x.axis) == len(stage.axis)]
-    others = [x.name for x in alike if x is not stage]
-    if not others or stage not in alike or len(s.stages) >= MAX_STAGES:
-        return None
-    return _if_legal(
-        s, Step("reduce_together", stage.name, (draw.rng.sample(others, draw.rng.randint(1, len(others))),))
-    )
-
-
-def _if_legal(s: Schedule, step: Step) -> Step | None:
-    try:
-        step.apply(replay(s.trace, s.outputs))
-    except ScheduleError:
-        return None
-    return step
+    return Step("cache_read", stage.name, ("local", chosen), {"output": tensor.value_index})
 
 
 def _rfactor(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
@@ -549,10 +525,9 @@ Proposer = Callable[[Schedule, Stage, Draw], Step | None]
 _ON_INPUTS: tuple[Proposer, ...] = (_cache_read,)
 _ON_STAGES: tuple[Proposer, ...] = (
     _split, _split, _split, _split_into, _tile, _tile, _fuse, _reorder, _parallel, _vectorize, _vectorize, _unroll,
-    _pragma,
-    _store_at, _store_at, _store_at, _store_at, _store_at,
+    _pragma, _store_at, _store_at, _store_at, _store_at, _store_at,
     _prefetch, _compute_at, _compute_at, _compute_at, _compute_at, _compute_inline, _compute_root, _compute_root,
-    _cache_write, _cache_read, _reduce_together, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
+    _cache_write, _cache_read, _rfactor, _rfactor, _rfactor, _rfactor, _set_scope, _storage_align,
     _bind, *(_reverse_compute_at, _reverse_compute_inline) * 4, *(_decompose_reduction,) * 2,
     _transform_layout, _double_buffer, _double_buffer, *(_rolling_buffer,) * 5,
     *(_specialize, _create_group) * 2, _set_store_predicate, *(_tensorize,) * 16, *(_four_at_a_time,) * 24,
@@ -568,6 +543,7 @@ _DRAWN: dict[K.Kind, Callable[[Stage, Draw], Any]] = {
     **dict.fromkeys((K.FACTOR, K.PART), lambda stage, draw: draw.one(FACTORS)),
     K.AXIS: lambda stage, draw: getattr(draw.one(stage.axis), "name", None),
     K.FLAG: lambda stage, draw: draw.one((True, False)),
+    K.STAGES: lambda stage, draw: [draw.one([x.name for x in stage.schedule.stages])],
     K.TENSOR: lambda stage, draw: getattr(draw.one(stage.schedule.reads(stage)), "name", None),
 }
 
@@ -580,8 +556,12 @@ def _by_kinds(known: Primitive) -> Proposer:
             return None
         args = tuple(_DRAWN[kind](stage, draw) for kind in known.kinds)
         drawn = {k: _DRAWN[kind](stage, draw) for k, kind in known.options.items() if kind in _DRAWN}
-        options = {k: v for k, v in drawn.items() if draw.rng.random() < 0.5}
-        return _if_legal(s, Step(known.name, stage.name, args, options))
+        step = Step(known.name, stage.name, args, {k: v for k, v in drawn.items() if draw.rng.random() < 0.5})
+        try:
+            step.apply(replay(s.trace, s.outputs))
+        except ScheduleError:
+            return None
+        return step
 
     return propose
 

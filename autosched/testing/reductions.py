@@ -1,0 +1,39 @@
+"""Random reductions under masks over indices, and several reductions of one input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from autosched import te
+from autosched.ir.expr import Expr
+from autosched.te.tensor import Tensor
+from autosched.testing.maker import Maker
+
+
+def mask_of(m: Maker) -> Callable[[Expr, Sequence[Expr]], Expr]:
+    """A condition on a reduce axis, and on a spatial one if there is one: every second point, a triangle, a band."""
+    which, at, p, q, d = m.rng.randrange(4), m.rng.random(), *(m.rng.randint(1, 3) for _ in range(3))
+
+    def holds(r: Expr, i: Sequence[Expr]) -> Expr:
+        if which == 0 or not i:
+            return te.floormod(r, 2) == 0
+        x = i[int(at * len(i))]
+        return (p * r <= q * x + d - 2, p * r > q * x - d, te.all(r >= x - d, r < x + p))[which - 1]
+
+    return holds
+
+
+def of_one_input(m: Maker) -> Tensor | None:
+    """Two reductions of the same rows, and their difference."""
+    a = m.pick()
+    axis, n = m.rng.randrange(a.ndim), a.shape
+    if a.dtype.is_bool or not m.lengths(n)[axis]:
+        return None
+    shape, bound = [*n[:axis], *n[axis + 1 :]], m.lengths(n)[axis] * m.size_of(a)
+    made = []
+    for combine in m.rng.sample((te.sum, te.max, te.min), 2):
+        k = te.reduce_axis((0, n[axis]), "k")
+        made.append(m.stage(shape, lambda *i, f=combine, k=k: f(m.read(a, [*i[:axis], k, *i[axis:]]), axis=k), bound))
+    if None in made:
+        return made[0]
+    return m.stage(shape, lambda *i: m.read(made[0], i) - m.read(made[1], i), 2 * bound)  # type: ignore[arg-type]
