@@ -7,6 +7,7 @@ import pytest
 
 from autosched import te
 from autosched.codegen import compile_function
+from autosched.lowering import lower_structure
 from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import create_schedule
@@ -14,6 +15,7 @@ from autosched.space.rules import Plan, cpu_rules, sums
 from autosched.space.rules.engine import Walk
 from autosched.space.workload import Workload
 from autosched.target import Target
+from autosched.testing.case import operations
 from autosched.topi import nn
 
 LLVM = Target.parse("llvm -threads=2").with_limits(
@@ -393,3 +395,82 @@ def test_a_reduction_that_needs_another_stays_alone():
     around = te.compute((6,), lambda i: te.sum((x[i, m] - total[i] / 40) * (x[i, m] - total[i] / 40), axis=m), name="v")
     assert joint((x, None, total, around)) == []
     check((x, total, around))
+
+
+# -- natural spellings -----------------------------------------------------------------------------
+
+
+def settled(args, **choices):
+    """Stage -> the rule that settled it, in the first sketch."""
+    sketch = Workload("w", args).search_space(LLVM, {}).sketches[0]
+    return {stage: rule for stage, rule, _ in sketch.schedule().remarks}
+
+
+def coloured(height=6, width=40):
+    """Each channel is made of all three: brightness, and how far red and blue are from it."""
+    x = te.placeholder((height, width, 3), "uint8", name="x")
+    light = te.compute((height, width), lambda i, j: x[i, j, 0] / 4 + x[i, j, 1] / 2 + x[i, j, 2] / 4, name="light")
+
+    def pixel(i, j, c):
+        return te.select(c == 0, light[i, j], te.select(c == 1, x[i, j, 0] - light[i, j], x[i, j, 2] - light[i, j]))
+
+    return x, te.compute((height, width, 3), pixel, name="y")
+
+
+def test_pixels_whose_channels_differ_are_made_in_planes():
+    assert settled(coloured())["y"] == "planes_of_pixels"
+    check(coloured())
+    x = te.placeholder((6, 40, 3), name="x")
+    alike = te.compute((6, 40, 3), lambda i, j, c: x[i, j, c] * 2 + x[i, te.max(j - 1, 0), c], name="y")
+    assert settled((x, alike))["y"] == "whole_rows", "lanes along a row do the same for every channel"
+
+
+def test_transpositions_are_turned():
+    x = te.placeholder((3, 37, 50), name="x")
+    y = te.compute((3, 50, 37), lambda b, i, j: x[b, j, i] * 2, name="y")
+    assert settled((x, y))["y"] == "turned_tiles"
+    check((x, y))
+    few = te.compute((37, 50, 3), lambda i, j, b: x[b, i, j], name="few")
+    assert settled((x, few))["few"] != "turned_tiles", "squares of three columns are no squares"
+    check((x, few))
+
+
+def test_what_is_read_once_for_each_element_is_inlined_however_often_it_is_read():
+    """Weights that only their own pixel uses, in two sums: each is computed once, and shared."""
+    x, v, u = te.placeholder((20, 40), name="x"), te.reduce_axis((0, 3), "v"), te.reduce_axis((0, 3), "u")
+    edge = te.repeat_edge(x)
+    weight = te.compute((20, 40, 3, 3), lambda i, j, a, b: te.exp(x[i, j] - edge[i + a - 1, j + b - 1]), name="weight")
+    total = te.compute((20, 40), lambda i, j: te.sum(weight[i, j, v, u] * edge[i + v - 1, j + u - 1], [v, u]), name="t")
+    weights = te.compute((20, 40), lambda i, j: te.sum(weight[i, j, v, u], axis=[v, u]), name="weights")
+    y = te.compute((20, 40), lambda i, j: total[i, j] / weights[i, j], name="y")
+    assert settled((x, y))["weight"] == "always_inline"
+    twice = te.compute((20, 40), lambda i, j: weight[i, j, 0, 0] + weight[i, te.max(j - 1, 0), 0, 0], name="twice")
+    assert settled((x, te.compute((20, 40), lambda i, j: twice[i, j] + y[i, j], name="z")))["weight"] != "always_inline"
+    check((x, y))
+
+
+def test_chains_of_stencils_stay_linear():
+    """Inlined, six rounds of nine terms would read 13 x 13 pixels and compute half a million sums."""
+    x = found = te.placeholder((24, 40), name="x")
+    for at in range(6):
+        v, u, edge = te.reduce_axis((0, 3), "v"), te.reduce_axis((0, 3), "u"), te.repeat_edge(found)
+        box = te.compute(
+            (24, 40), lambda i, j, e=edge, v=v, u=u: te.sum(e[i + v - 1, j + u - 1], axis=[v, u]), name=f"box{at}"
+        )
+        found = te.compute((24, 40), lambda i, j, b=box: b[i, j] * 0.1 + 0.05, name=f"dim{at}")
+    space = Workload("w", (x, found)).search_space(LLVM, {})
+    assert len(space.sketches) > 1, "of half a million sums no sketch could be made"
+    plain = operations(lower_structure(create_schedule(found), [x, found], LLVM).function.body, {})
+    for sketch in space.sketches:
+        if not any(i[0] == "compute_at" for i in sketch.trace):  # tiles that overlap are for knobs to decide
+            knobs = sketch.values(sketch.valid_points.rows([0])[0])
+            assert operations(sketch.structure.function.body, knobs) <= 8 * plain, sketch.name
+
+
+def test_a_table_that_data_look_up_is_made_once():
+    x = te.placeholder((20, 40), "uint8", name="x")
+    table = te.compute((256,), lambda k: te.sqrt(k.astype("float32")), name="table")
+    y = te.compute((20, 40), lambda i, j: table[x[i, j].astype("int32")], name="y")
+    for sketch in Workload("w", (x, y)).search_space(LLVM, {}).sketches:
+        assert not any(i[:2] == ["compute_at", "table"] for i in sketch.trace)
+    check((x, y))
