@@ -74,7 +74,7 @@ def _masks(s: Stmt) -> frozenset[Expr] | None:
     match s:
         case If(otherwise=None):
             inner = _masks(s.then)
-            return None if inner is None else inner | frozenset(conjuncts(s.condition))
+            return None if inner is None else inner | frozenset(_parts(s.condition))
         case For() | Produce() | Allocate():
             return _masks(s.body)
         case Let():
@@ -86,6 +86,13 @@ def _masks(s: Stmt) -> frozenset[Expr] | None:
         case Prefetch():
             return None
     return frozenset()
+
+
+def _parts(condition: Expr) -> list[Expr]:
+    """The parts of a conjunction without those that are about borders: they hold nearly always."""
+    if condition.op == "and":
+        return [c for a in condition.args for c in _parts(a)]
+    return [] if condition.op == "likely" else [condition]
 
 
 def _pieces(loop: For, an: Analyzer, room: _Room) -> Stmt | None:

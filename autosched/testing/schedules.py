@@ -81,6 +81,10 @@ def _respell(s: Schedule, rng: random.Random) -> None:
         for primitive in rng.sample(RESPELLING, len(RESPELLING)) if rng.random() < 0.5 else ():
             with suppress(ScheduleError):
                 getattr(stage, primitive)()
+    sums = [x for x in s.stages if x.reduce_axis]
+    if len(sums) > 1:
+        with suppress(ScheduleError):
+            s.reduce_together(*rng.sample(sums, 2))
 
 
 def _may_be_lowered(s: Schedule, args: Sequence[Tensor], rng: random.Random, target: Target) -> bool:

@@ -474,8 +474,8 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
     return tuple(stage.init.loops.values())
 
 
-#: Terms that `inline_reduction` writes out, at most.
-MAX_TERMS = 256
+#: Terms that `inline_reduction` writes out, at most; of a combiner of one's own, each may be a choice between all before it.
+MAX_TERMS, MAX_TUPLES = 256, 4
 
 
 @primitive()
@@ -495,9 +495,10 @@ def inline_reduction(s: Schedule, stage: Stage) -> Stage:
     if stage.init is not None or stage.relations:
         raise Illegal(f"loops of {stage.name} are cut already, and the loops start anew", "inline_reduction first")
     lengths = [int(a.extent.value) for a in stage.reduce_axis if is_const(a.extent)]
-    if len(lengths) < len(stage.reduce_axis) or math.prod(lengths) > MAX_TERMS:
+    most = MAX_TERMS if isinstance(stage.body[0].value.combiner, str) else MAX_TUPLES
+    if len(lengths) < len(stage.reduce_axis) or math.prod(lengths) > most:
         said = " x ".join(repr(a.extent) for a in stage.reduce_axis)
-        raise Illegal(f"{stage.name} combines {said} terms", f"at most {MAX_TERMS}, a number that is known")
+        raise Illegal(f"{stage.name} combines {said} terms", f"at most {most}, a number that is known")
     stage.define(stage.axis, (), _terms_combined(stage))
     return stage
 

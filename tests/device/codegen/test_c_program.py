@@ -336,8 +336,7 @@ def test_what_is_selected_is_still_vectorized() -> None:
     n, r = te.var("n"), te.reduce_axis((0, 3), "r")
     a, b = (te.placeholder((n, 8), "float32", name=x) for x in "AB")
     chosen = te.compute((n, 8), lambda i, j: te.select(a[i, j] > 0, b[i, j], a[i, j]), name="C")
-    where = te.all(r.var < n, r.var > 0)
-    near = te.compute((n, 8), lambda i, j: te.sum(a[i, j] + r.var.astype("float32"), axis=r, where=where), name="C")
+    near = te.compute((n, 8), lambda i, j: te.sum(b[i, j], axis=r, where=a[i, j] > r.var.astype("float32")), name="C")
     for c, wanted in ((chosen, False), (near, True)):
         args = [t for t in (a, b) if t in c.op.input_tensors] + [c]
         source = compile_c(lower_structure(create_schedule(c), args, "c").bind(), Target("c")).texts["source"]
