@@ -8,7 +8,7 @@ from dataclasses import replace
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, floordiv, is_const, logical_and, var, variables
 from autosched.ir.simplify import conjuncts
-from autosched.ir.stmt import Buffer, Function, If, Let, Stmt, substitute_stmt
+from autosched.ir.stmt import Buffer, Function, If, Let, Stmt, expressions, substitute_stmt, walk
 from autosched.lowering.storage import retarget
 
 
@@ -27,7 +27,8 @@ def specialized(stmt: Stmt, cases: list[Expr], names: dict[Expr, Expr]) -> Stmt:
 def named(stmt: Stmt, names: dict[Expr, Expr]) -> Stmt:
     """The statement with the names that `specialized` made defined around it."""
     for v, value in reversed(names.items()):
-        stmt = Let(v, value, stmt)
+        if any(v in variables(e) for x in walk(stmt) for e in expressions(x)):  # else the version is of other sizes
+            stmt = Let(v, value, stmt)
     return stmt
 
 

@@ -474,7 +474,7 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
     return tuple(stage.init.loops.values())
 
 
-#: Terms that `inline_reduction` writes out, at most; of a combiner of one's own, each may be a choice between all before it.
+#: Terms that `inline_reduction` writes out, at most; of a combiner of one's own, each may choose between all before it.
 MAX_TERMS, MAX_TUPLES = 256, 4
 
 
