@@ -50,7 +50,7 @@ def check_undone(case: Case, count: int, ended: Counter[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "seeds"), [("interpreter", range(25)), ("llvm", range(100, 112)), ("kernels", range(200, 215))]
+    ("backend", "seeds"), [("interpreter", range(14)), ("llvm", range(100, 108)), ("kernels", range(200, 208))]
 )
 def test_what_is_left_computes_the_reference(backend: str, seeds: range) -> None:
     ended: Counter[str] = Counter()

@@ -42,18 +42,18 @@ def check(seed: int, backend: str, knobs: float = 0.3) -> None:
         raise
 
 
-@pytest.mark.parametrize("seed", seeds(0, 110))
+@pytest.mark.parametrize("seed", seeds(0, 60))
 def test_interpreted(seed: int) -> None:
     """In bounds, nothing read before it is written, parallel loops in either direction."""
     check(seed, "interpreter" if seed % 2 else "backwards")
 
 
-@pytest.mark.parametrize("seed", seeds(100_000, 40))
+@pytest.mark.parametrize("seed", seeds(100_000, 20))
 def test_compiled(seed: int) -> None:
     check(seed, "llvm")
 
 
-@pytest.mark.parametrize("seed", seeds(200_000, 40))
+@pytest.mark.parametrize("seed", seeds(200_000, 20))
 def test_kernels_interpreted(seed: int) -> None:
     """Work-items that meet at every barrier, shared storage that is complete when it is read."""
     check(seed, "kernels", knobs=0)
