@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosched.deadline import TooLate, within
-from autosched.errors import Fields, Form, ScheduleError, parse_json, with_line
+from autosched.errors import AutoschedError, Fields, Form, ScheduleError, parse_json, with_line
 from autosched.ir.attached import attach
 from autosched.places import cache_folder, write_whole
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
-from autosched.schedule.schedule import Schedule, perform
+from autosched.schedule.schedule import Schedule, perform, replay
 from autosched.schedule.trace import FOR_TUNING, Trace
 from autosched.space.default import by_default
 from autosched.space.workload import Workload
@@ -133,12 +134,19 @@ def auto(s: Schedule, target: TargetLike = None, *, sizes: Mapping[str, int] | N
         raise ScheduleError(f"{len(s.trace)} primitives were called already", asked=with_line("s.auto()"), legal=legal)
     to = resolve_target(target)
     found, _ = foreseen(Workload("auto", s.arguments), to, describe_device(to)["name"], sizes)
+    try:
+        if found is not None:  # a file of the cache may say it: as `build` does, try it on another schedule first
+            replay(found.trace, s.arguments, trusted=False)
+            steps = [i for i in Trace.from_json(found.trace) if i.kind not in (*FOR_TUNING, "define_knob")]
+            steps = [i.at(found.knobs) for i in steps]
+    except AutoschedError as error:
+        warnings.warn(f"the model's choice is passed over: {error}", RuntimeWarning, stacklevel=2)
+        found = None
     if found is None:
         by_default(s, to)
         return s
-    for i in Trace.from_json(found.trace):
-        if i.kind not in (*FOR_TUNING, "define_knob"):
-            perform(s, i.at(found.knobs))
+    for i in steps:
+        perform(s, i)
     return s
 
 

@@ -233,6 +233,17 @@ def bilateral_5x5(height: int = 720, width: int = 1280) -> tuple[te.Tensor, ...]
 # -- colours ---------------------------------------------------------------------------------------
 
 
+def _lightness(image: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
+    """An image of colours as float32, and how light its pixels are."""
+    wide = te.compute(image.shape, lambda y, x, c: image[y, x, c].astype("float32"), name="wide")
+    light = te.compute(
+        image.shape[:2],
+        lambda y, x: 0.299 * wide[y, x, 0] + 0.587 * wide[y, x, 1] + 0.114 * wide[y, x, 2],
+        name="light",
+    )
+    return wide, light
+
+
 @program(
     peers.grey_reference,
     inputs=peers.colour,
@@ -244,12 +255,7 @@ def bilateral_5x5(height: int = 720, width: int = 1280) -> tuple[te.Tensor, ...]
 def rgb_to_grey(height: int = 1080, width: int = 1920) -> tuple[te.Tensor, ...]:
     """image[height, width, 3] uint8 -> its lightness, uint8."""
     image = te.placeholder((height, width, 3), "uint8", name="image")
-    wide = te.compute(image.shape, lambda y, x, c: image[y, x, c].astype("float32"), name="wide")
-    light = te.compute(
-        (height, width),
-        lambda y, x: 0.299 * wide[y, x, 0] + 0.587 * wide[y, x, 1] + 0.114 * wide[y, x, 2],
-        name="light",
-    )
+    _, light = _lightness(image)
     return image, te.compute((height, width), lambda y, x: (light[y, x] + 0.5).astype("uint8"), name="grey")
 
 
@@ -264,12 +270,7 @@ def rgb_to_grey(height: int = 1080, width: int = 1920) -> tuple[te.Tensor, ...]:
 def rgb_to_yuv(height: int = 1080, width: int = 1920) -> tuple[te.Tensor, ...]:
     """image[height, width, 3] uint8 -> lightness and two differences of colour, uint8."""
     image = te.placeholder((height, width, 3), "uint8", name="image")
-    wide = te.compute(image.shape, lambda y, x, c: image[y, x, c].astype("float32"), name="wide")
-    light = te.compute(
-        (height, width),
-        lambda y, x: 0.299 * wide[y, x, 0] + 0.587 * wide[y, x, 1] + 0.114 * wide[y, x, 2],
-        name="light",
-    )
+    wide, light = _lightness(image)
 
     def colour(y: te.Expr, x: te.Expr, c: te.Expr) -> te.Expr:
         blue = 0.492 * (wide[y, x, 2] - light[y, x]) + 128.0

@@ -54,3 +54,14 @@ def test_without_a_choice_it_is_the_default_schedule(monkeypatch):
     a, b = filtered()
     s = create_schedule(b).auto("llvm")
     assert build(s, "llvm", args=[a, b])(np.ones((66, 98, 3), "float32")).sum() == 64 * 96 * 3 * 4.5
+
+
+@pytest.mark.parametrize("step", [["pragma", "B", "y", "debug_skip_region"], ["split", "B", "nowhere", {"factor": 2}]])
+def test_a_remembered_choice_may_not_change_results(step, monkeypatch):
+    """The cache is a file: what it says is refused where a record of it would be."""
+    said = predicting.Foreseen("s", [step], {}, 1.0)
+    monkeypatch.setattr(predicting, "foreseen", lambda *_: (said, ""))
+    a, b = filtered()
+    with pytest.warns(RuntimeWarning, match="passed over"):
+        s = create_schedule(b).auto("llvm")
+    assert build(s, "llvm", args=[a, b])(np.ones((66, 98, 3), "float32")).sum() == 64 * 96 * 3 * 4.5
