@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autosched.errors import AutoschedError, UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import cpu_kernels, gpu, inline, rows, scans, sums, tiles
+from autosched.space.rules import cpu_kernels, gpu, inline, pairs, rows, scans, sums, tiles
 from autosched.space.rules import scans as scatters
 from autosched.space.rules.engine import Plan, Rule, Walk
 from autosched.space.space import SearchSpace, template_space, with_default
@@ -52,6 +52,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         inline.unroll_constant,
         inline.always_inline,
         tiles.fuse_epilogue,
+        pairs.sums_of_pairs,
         tiles.multi_level_tiling,
         inline.compute_location,
         sums.pieces_of_rows,
