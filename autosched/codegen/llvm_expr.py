@@ -24,13 +24,17 @@ from autosched.codegen.signature import PACKED_PREFIX
 from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory
 from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
-from autosched.ir.expr import Expr, const, is_index
+from autosched.ir.expr import Expr, const, is_const, is_index
 from autosched.ir.ranges import Ranges
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
 _RING = frozenset(("add", "sub", "mul", "neg"))
 _COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+
+
+def _ref(mask: Value | None) -> str:
+    return "" if mask is None else mask.ref
 
 
 class Expressions:
@@ -43,9 +47,10 @@ class Expressions:
         self.variables: dict[Expr, Value] = {}
         self._values: Scoped[Expr, Value] = writer.tracks(Scoped())
         self._indices: Scoped[Expr, Value] = writer.tracks(Scoped())
-        #: values that depend on memory: good until the statement ends, under the same mask
+        #: values that depend on memory: good until the statement ends, under the same mask and narrower ones
         self._loaded: Scoped[tuple[Expr, str], Value] = writer.tracks(Scoped())
         self.mask: Value | None = None  #: lanes that run; None for all
+        self._wider: list[Value | None] = []  #: the masks around it, of more lanes, innermost first
 
     # -- variables and statements -------------------------------------------------------------
     @contextmanager
@@ -76,9 +81,18 @@ class Expressions:
     def masked(self, condition: Value) -> Iterator[None]:
         """Evaluate for the lanes where `condition` holds (and the present mask does)."""
         outer = self.mask
+        self._wider.insert(0, outer)
         self.mask = condition if outer is None else self.w.binary("and", outer, condition)
         yield
-        self.mask = outer
+        self.mask = self._wider.pop(0)
+
+    @contextmanager
+    def _unmasked(self) -> Iterator[None]:
+        """Evaluate for all lanes."""
+        outer, wider = self.mask, self._wider
+        self.mask, self._wider = None, []
+        yield
+        self.mask, self._wider = outer, wider
 
     # -- values -------------------------------------------------------------------------------
     def value(self, root: Expr) -> Value:
@@ -100,16 +114,16 @@ class Expressions:
         assert found is not None
         return found
 
-    def _key(self, e: Expr) -> tuple[Expr, str]:
-        return e, "" if self.mask is None else self.mask.ref
-
     def _find(self, e: Expr) -> Value | None:
-        return self._loaded.get(self._key(e)) if touches_memory(e) else self._values.get(e)
+        if not touches_memory(e):
+            return self._values.get(e)
+        found = (self._loaded.get((e, _ref(mask))) for mask in (self.mask, *self._wider))
+        return next((value for value in found if value is not None), None)
 
     def remember(self, e: Expr, value: Value) -> None:
         """Let `e` be `value`: if it reads memory, until the statement ends."""
         if touches_memory(e):
-            self._loaded.remember(self._key(e), value)
+            self._loaded.remember((e, _ref(self.mask)), value)
         else:
             self._values.remember(e, value)
 
@@ -252,7 +266,10 @@ class Expressions:
                 f"{e.value.name} is indexed by {len(e.args)} numbers", asked=repr(e), legal="flatten the buffers first"
             )
         if self.mask is not None and e.dtype.lanes == 1:
-            return self._load_if_any(e, self.mask)
+            if not self._is_inside(e):
+                return self._load_if_any(e, self.mask)
+            with self._unmasked():
+                return self.value(e)
         index = e.args[0]
         if e.dtype.lanes == 1:
             return self.memory.load(e.value, self.index(index))
@@ -267,14 +284,17 @@ class Expressions:
         base, stride = line
         return self.memory.load_line(e.value, self.index(base), stride, e.dtype.lanes, self.mask)
 
+    def _is_inside(self, e: Expr) -> bool:
+        """Whether a load needs no condition to stay within its buffer."""
+        n, places = e.value.elements, self.ranges.of(e.args[0])
+        return is_const(n) and not e.value.strides and places.low >= 0 and places.high < int(n.value)
+
     def _load_if_any(self, e: Expr, mask: Value) -> Value:
         """Load a scalar that all lanes share, if one of them needs it."""
         w = self.w
-        before, outer = w.block, self.mask
-        with w.where_any(mask):
-            self.mask = None
+        before = w.block
+        with w.where_any(mask), self._unmasked():
             loaded, after = self.memory.load(e.value, self.index(e.args[0])), w.block
-            self.mask = outer
         kind, zero = register_type(e.dtype), constant(0, e.dtype)
         return w.fresh(f"phi {kind} [ {zero.ref}, %{before} ], [ {loaded.ref}, %{after} ]", e.dtype)
 

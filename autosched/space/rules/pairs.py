@@ -124,8 +124,8 @@ def sums_of_pairs(plan: Plan, stage: Stage) -> None:
     short = [host.roots[a] for a in host.axis[at + 1 :]]
     block, lane = host.split(results, factor=lanes)
     host.reorder(*outer, block, *short, lane)
-    for x in short:
-        host.unroll(x)
+    for loop in short:
+        host.unroll(loop)
     host.vectorize(lane)
     task = fuse_all(host, [*outer, block])
     host.parallel(task)
@@ -133,8 +133,8 @@ def sums_of_pairs(plan: Plan, stage: Stage) -> None:
     inside = spatial_loops(sums)
     written, lane = inside[at + 1 :], inside[at]
     sums.reorder(*inside[:at], *reduce_loops(sums), *written, lane)
-    for x in written:
-        sums.unroll(x)
+    for loop in written:
+        sums.unroll(loop)
     sums.vectorize(lane)
     for x, own in found.kept.items():
         x.set_scope("local")

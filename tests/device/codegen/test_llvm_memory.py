@@ -14,7 +14,20 @@ import pytest
 from autosched.codegen import compile_function, text_of
 from autosched.errors import BuildError
 from autosched.ir.dtype import SCALAR_DTYPES, dtype
-from autosched.ir.expr import OPS, Expr, broadcast, cast, const, if_then_else, logical_and, logical_or, make, ramp, var
+from autosched.ir.expr import (
+    OPS,
+    Expr,
+    broadcast,
+    cast,
+    const,
+    if_then_else,
+    logical_and,
+    logical_or,
+    make,
+    ramp,
+    select,
+    var,
+)
 from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq, Stmt, Store, load
 from autosched.runtime import load as load_kernel
 from autosched.target import Target
@@ -263,6 +276,22 @@ def test_if_then_else_without_loads_is_a_select() -> None:
     ]
     assert "masked" not in text
     assert "select <8 x i1>" in text
+
+
+def test_what_was_loaded_for_all_lanes_is_not_loaded_for_some() -> None:
+    """Nor does a lane ask whether it needs what lies within its buffer anyway."""
+    a, b, limit, out = (buffer(name, n, "int32") for name, n in (("a", 8), ("b", 8), ("limit", 4), ("out", 8)))
+    at = ramp(0, 1, 8)
+    x, y = load(a, at), load(b, at)
+    shared = broadcast(load(limit, const(2)), 8)
+    value = select(logical_and(x > y, logical_and(x + y > 3, x > shared)), x, y)
+    function = Function("f", (a, b, limit, out), (), Store(out, (at,), value), (3,))
+    text = compile_function(function, Target.parse("llvm")).texts["source"]
+    assert "masked" not in text
+    assert "needed" not in text
+    result, v, w = np.zeros(8, "int32"), np.array([0, 1, 2, 3, 4, 5, 6, 7], "int32"), np.full(8, 1, "int32")
+    run(function, v, w, np.full(4, 4, "int32"), result)
+    np.testing.assert_array_equal(result, np.where((v > 1) & (v + 1 > 3) & (v > 4), v, w))
 
 
 # -- several stores at once -----------------------------------------------------------------------
