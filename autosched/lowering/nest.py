@@ -18,6 +18,7 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, Allocate, Buffer, For, If, Produce, Stmt, load, seq, substitute_stmt
 from autosched.ir.visit import rewrite, substitute
 from autosched.lowering.arguments import Binds
+from autosched.lowering.alongside import side_by_side
 from autosched.lowering.bounds import Realization, Storage, conditions
 from autosched.lowering.double_buffer import in_turns
 from autosched.lowering.extern import opaque_nest
@@ -511,7 +512,7 @@ def build_nests(
     """
     builder = _Builder(s, real, target, an, passed, binds)
     roots = [x for x in s.stages if x in real and x.attach.kind == "root"]
-    body = named(seq(*(builder.produce(x) for x in roots)), builder.names)
+    body = named(seq(*side_by_side(s, roots, builder.produce, target, an)), builder.names)
     for stage in reversed(roots):
         body = builder.allocated(stage, body)
     return builder.buffers, body

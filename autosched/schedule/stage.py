@@ -42,6 +42,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         self.is_output = is_output
         self.attach = Attach()
         self._store = Attach()
+        self.shares: Loop | None = None  #: a loop of another stage in which it is computed, too, by `compute_with`
         self.rolls = False  #: stored as far out as its iterations can share storage
         self.store_predicate: Expr | None = None
         self.special_cases: list[Expr] = []  #: conditions on sizes that versions of the loops are for

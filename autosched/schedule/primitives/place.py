@@ -7,7 +7,7 @@ iteration of C reads one element of P along these loops, so the loops that P kee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -202,6 +202,74 @@ def compute_root(s: Schedule, stage: Stage) -> Stage:
     if not isinstance(stage.op, ExternOp):  # which is nowhere else
         computed(stage)
     stage.attach, stage.store = s.scans.home(stage), Attach()
+    return stage
+
+
+def _check_shared_loops(s: Schedule, stage: Stage) -> None:
+    """Raise ScheduleError unless the loops that two stages share are still there, alike, and the stages independent."""
+    loop = stage.shares
+    if loop is None:
+        return
+    other, why = loop.stage, ""
+    asked = s.earlier("compute_with", stage, f"{other.name}, {loop.name}")
+    legal = f"loops of {other.name}: {other.describe()}; loops of {stage.name}: {stage.describe()}"
+    moved = next((x for x in (stage, other) if x.attach.kind != "root"), None)
+    if loop not in other.loops:
+        why = f"{loop.full_name} was split or fused away"
+    elif moved is not None:
+        why, legal = f"{moved.name} is not computed at the root", "compute_with before stages of which neither moves"
+    elif s.depends_on(stage, other) or s.depends_on(other, stage):
+        why, legal = f"{stage.name} and {other.name} depend on each other", "stages of which none needs the other"
+    else:
+        pairs = list(shared_loops(stage))
+        if len(pairs) <= other.loops.index(loop):
+            why = f"{stage.name} has {len(pairs)} loops"
+        for x, y in pairs:
+            kinds = {x.kind, y.kind}
+            if len(kinds) > 1 or not kinds <= {"serial", "parallel"}:
+                why = f"{x.full_name} is {x.kind}, {y.full_name} is {y.kind}: those that are shared are alike"
+    if why:
+        raise ScheduleError(why, asked=asked, legal=legal)
+
+
+def shared_loops(stage: Stage) -> Iterator[tuple[Loop, Loop]]:
+    """The pairs of loops that `compute_with` makes one, outermost first: the other stage's, and the stage's own."""
+    if stage.shares is not None:
+        others = stage.shares.stage.loops
+        yield from zip(others[: others.index(stage.shares) + 1], stage.loops, strict=False)
+
+
+@primitive(K.HOST, K.HOST_LOOP, check=_check_shared_loops)
+@keeps_meaning
+def compute_with(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
+    """Compute two stages in the same loops, down to a loop of the other one: what both read is read while it is near.
+
+    for y: for x: A[y, x] = f(I[y, x])         for y:
+    for y: for x: B[y, x] = g(I[y, x])   ->      for x: A[y, x] = f(I[y, x])
+                                                 for x: B[y, x] = g(I[y, x])
+
+    Both are computed at the root, and neither needs the other. The loops of both, down to that one, have the same
+    lengths and are serial or parallel alike. A reduction may share reduce loops, if its first values are set outside.
+    It is Halide's `compute_with`.
+    """
+    other = s.stage(parent)
+    for x in (stage, other):
+        computed(x)
+        scans.forbid(x, "compute_with")
+        if x.scatter_axes or x.scan_loop is not None:
+            raise Illegal(f"the elements of {x.name} are not computed one by one", "stages made by te.compute")
+        if x.attach.kind != "root":
+            raise Illegal(f"{x.name} is not computed at the root", "compute_root it first")
+    if other is stage or s.depends_on(stage, other) or s.depends_on(other, stage):
+        raise Illegal(f"{stage.name} and {other.name} depend on each other", "two stages of which none needs the other")
+    hosts = [x.shares.stage for x in s.stages if x.shares is not None]
+    if stage.shares is not None or other.shares is not None or stage in hosts:
+        taken = other if other.shares is not None else stage
+        raise Illegal(f"{taken.name} shares loops already", "several stages with one other, each of them once")
+    loop = leaf(other, scope)
+    if loop.kind not in ("serial", "parallel"):
+        raise Illegal(f"{loop.full_name} is {loop.kind}", "loops that are serial or parallel")
+    stage.shares = loop
     return stage
 
 
@@ -457,5 +525,6 @@ class PlacePrimitives:
     store_at = store_at
     compute_inline = compute_inline
     compute_root = compute_root
+    compute_with = compute_with
     reverse_compute_at = reverse_compute_at
     reverse_compute_inline = reverse_compute_inline
