@@ -31,8 +31,11 @@ def side_by_side(
     for x in roots:
         if x in at:
             nest = produce(at[x])
-            for guest in guests[at[x]]:
-                nest = _joined(nest, produce(guest), list(shared_loops(guest)), an)
+            pairs = {guest: list(shared_loops(guest)) for guest in guests[at[x]]}
+            for guest in sorted(
+                pairs, key=lambda guest: -len(pairs[guest])
+            ):  # what shares fewer loops comes after them
+                nest = _joined(nest, produce(guest), pairs[guest], an)
             yield nest
         elif x not in together:
             yield produce(x)
@@ -47,7 +50,9 @@ def _turn(s: Schedule, roots: Sequence[Stage], group: set[Stage], guest: Stage) 
         if next(later, None) is None and next(earlier, None) is None:
             return roots[turn]
     names = ", ".join(x.name for x in roots[turns[0] : turns[-1]] if x not in group)
-    raise _refused(guest, f"what is computed between the two needs one and is needed by the other: {names}", "two nests")
+    raise _refused(
+        guest, f"what is computed between the two needs one and is needed by the other: {names}", "two nests"
+    )
 
 
 def _refused(guest: Stage, why: str, legal: str) -> LowerError:

@@ -17,8 +17,8 @@ from autosched.ir.expr import Expr
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import THREAD_TAGS, VTHREAD, Allocate, Buffer, For, If, Produce, Stmt, load, seq, substitute_stmt
 from autosched.ir.visit import rewrite, substitute
-from autosched.lowering.arguments import Binds
 from autosched.lowering.alongside import side_by_side
+from autosched.lowering.arguments import Binds
 from autosched.lowering.bounds import Realization, Storage, conditions
 from autosched.lowering.double_buffer import in_turns
 from autosched.lowering.extern import opaque_nest

@@ -12,6 +12,7 @@ same schedule.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -45,6 +46,7 @@ ANYWHERE_REFUSED = (
     ", which takes ",
     "and sums would be added to twice",
     "has to divide",
+    " cannot be computed in loops of ",
 )
 
 
@@ -70,6 +72,7 @@ def random_schedule(
             if step is None:
                 break
             step.apply(s)
+        _share_loops(s, rng, to)
         if _may_be_lowered(s, args, rng, to):
             return s
     return default_schedule(args, to)
@@ -87,13 +90,27 @@ def _respell(s: Schedule, rng: random.Random) -> None:
             s.reduce_together(*rng.sample(sums, 2))
 
 
+def _share_loops(s: Schedule, rng: random.Random, target: Target) -> None:
+    """Compute a stage in the outer loops of another one, where that is legal as far as the schedule knows."""
+    roots = [x for x in s.stages if x.loops and x.attach.kind == "root"]
+    if len(roots) < 2 or target.is_gpu_style or rng.random() < 0.5:
+        return
+    for _ in range(6):
+        stage, other = rng.sample(roots, 2)
+        pairs = zip(stage.loops, other.loops, strict=False)
+        alike = list(itertools.takewhile(lambda pair: pair[0].kind == pair[1].kind, pairs))
+        if alike:
+            with suppress(ScheduleError):
+                stage.compute_with(other, rng.choice(alike)[1])
+
+
 def _may_be_lowered(s: Schedule, args: Sequence[Tensor], rng: random.Random, target: Target) -> bool:
     """Bind loops for a GPU-style target; whether lowering accepts sizes and tiles, of which only it knows."""
     tails = {(r.tail, bool(x.reduce_axis)) for x in s.stages for r in x.relations if isinstance(r, Split)}
     doubtful = {("shift_inwards", True), ("exact", True), ("exact", False)}
     if target.is_gpu_style:
         _bind_all(s, rng)
-    elif not tails & doubtful and all(x.intrinsic is None for x in s.stages):
+    elif not tails & doubtful and all(x.intrinsic is None and x.shares is None for x in s.stages):
         return True
     known = ANYWHERE_REFUSED + (VALUE_REFUSALS if target.is_gpu_style else ())
     try:

@@ -212,14 +212,15 @@ def _check_shared_loops(s: Schedule, stage: Stage) -> None:
         return
     other, why = loop.stage, ""
     asked = s.earlier("compute_with", stage, f"{other.name}, {loop.name}")
+    needed = _tied_to(s, stage, other)
     legal = f"loops of {other.name}: {other.describe()}; loops of {stage.name}: {stage.describe()}"
     moved = next((x for x in (stage, other) if x.attach.kind != "root"), None)
     if loop not in other.loops:
         why = f"{loop.full_name} was split or fused away"
     elif moved is not None:
         why, legal = f"{moved.name} is not computed at the root", "compute_with before stages of which neither moves"
-    elif s.depends_on(stage, other) or s.depends_on(other, stage):
-        why, legal = f"{stage.name} and {other.name} depend on each other", "stages of which none needs the other"
+    elif needed is not None:
+        why, legal = f"{stage.name} and {needed.name} depend on each other", "stages of which none needs another"
     else:
         pairs = list(shared_loops(stage))
         if len(pairs) <= other.loops.index(loop):
@@ -227,9 +228,15 @@ def _check_shared_loops(s: Schedule, stage: Stage) -> None:
         for x, y in pairs:
             kinds = {x.kind, y.kind}
             if len(kinds) > 1 or not kinds <= {"serial", "parallel"}:
-                why = f"{x.full_name} is {x.kind}, {y.full_name} is {y.kind}: those that are shared are alike"
+                why = f"{x.full_name} is {x.kind}, {y.full_name} is {y.kind}: shared loops are of one kind"
     if why:
         raise ScheduleError(why, asked=asked, legal=legal)
+
+
+def _tied_to(s: Schedule, stage: Stage, other: Stage) -> Stage | None:
+    """A stage in the loops of `other` that needs `stage`, or that `stage` needs."""
+    group = [other, *(x for x in s.stages if x.shares is not None and x.shares.stage is other)]
+    return next((x for x in group if s.depends_on(stage, x) or s.depends_on(x, stage)), None)
 
 
 def shared_loops(stage: Stage) -> Iterator[tuple[Loop, Loop]]:
@@ -260,15 +267,16 @@ def compute_with(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
             raise Illegal(f"the elements of {x.name} are not computed one by one", "stages made by te.compute")
         if x.attach.kind != "root":
             raise Illegal(f"{x.name} is not computed at the root", "compute_root it first")
-    if other is stage or s.depends_on(stage, other) or s.depends_on(other, stage):
-        raise Illegal(f"{stage.name} and {other.name} depend on each other", "two stages of which none needs the other")
+    needed = stage if other is stage else _tied_to(s, stage, other)
+    if needed is not None:
+        raise Illegal(f"{stage.name} and {needed.name} depend on each other", "stages of which none needs another")
     hosts = [x.shares.stage for x in s.stages if x.shares is not None]
     if stage.shares is not None or other.shares is not None or stage in hosts:
         taken = other if other.shares is not None else stage
         raise Illegal(f"{taken.name} shares loops already", "several stages with one other, each of them once")
     loop = leaf(other, scope)
     if loop.kind not in ("serial", "parallel"):
-        raise Illegal(f"{loop.full_name} is {loop.kind}", "loops that are serial or parallel")
+        raise Illegal(f"{loop.full_name} is marked {loop.kind}", "loops that are serial or parallel")
     stage.shares = loop
     return stage
 

@@ -55,6 +55,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         pairs.sums_of_pairs,
         tiles.multi_level_tiling,
         inline.compute_location,
+        sums.rows_and_columns,
         sums.pieces_of_rows,
         sums.lanes_of_sums,
         sums.bands_of_rows,

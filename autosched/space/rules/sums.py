@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autosched.ir.expr import Expr
 from autosched.ir.visit import substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -9,12 +10,14 @@ from autosched.space.rules import analysis
 from autosched.space.rules.analysis import Access, long_lanes, powers
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
 from autosched.te.reducers import takes_any_order
-from autosched.te.tensor import IterVar
+from autosched.te.tensor import IterVar, Tensor
 
 #: A reduction of fewer independent results than this for each thread is cut into pieces, too.
 FEW_RESULTS = 16
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)
+#: Bytes of a row that are read in one go, at least: nothing foretells where the next row is gone on with.
+STRETCH = 2048
 
 
 def read_once(s: Schedule) -> None:
@@ -139,7 +142,76 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
     plan.offer(stage, task=task, group=group)
 
 
-@rule(when=lambda plan, stage: _along_columns(plan, stage) and _few(plan, stage) and may_be_cut(stage), last=False)
+def _few_columns(plan: Plan, stage: Stage) -> bool:
+    """Whether threads that share the columns would each have a few stretches of a row only."""
+    return analysis.has_fewer(stage.axis, 4 * plan.target.num_threads * 2 * STRETCH // stage.tensor.dtype.bytes)
+
+
+def _sums_of_rows_beside(plan: Plan, stage: Stage) -> Stage | None:
+    """Sums of the rows of the matrix of which a stage adds up the columns, neither of them settled nor needed by the
+    other."""
+    if not (_along_columns(plan, stage) and may_be_cut(stage) and _is_plane(stage) and _is_large(plan, stage)):
+        return None
+    read = _of_both_axes(stage)
+    for x in plan.s.stages:
+        is_free = x is not stage and x not in plan.done and x.attach.kind == "root" and _along_rows(plan, x)
+        if not is_free or not _is_plane(x) or plan.s.depends_on(x, stage) or plan.s.depends_on(stage, x):
+            continue
+        turned = {stage.reduce_axis[0].var: x.axis[0].var, stage.axis[0].var: x.reduce_axis[0].var}
+        same = {(tensor, tuple(substitute(i, turned) for i in indices)) for tensor, indices in read}
+        extents = (x.axis[0].extent, x.reduce_axis[0].extent)
+        if extents == (stage.reduce_axis[0].extent, stage.axis[0].extent) and same & _of_both_axes(x):
+            return x
+    return None
+
+
+def _is_plane(stage: Stage) -> bool:
+    return len(stage.axis) == len(stage.reduce_axis) == 1 and len(stage.body) == 1
+
+
+def _of_both_axes(stage: Stage) -> set[tuple[Tensor, tuple[Expr, ...]]]:
+    """The reads of a reduction that go along with both of its axes."""
+    axes = (*stage.axis, *stage.reduce_axis)
+    return {(a.tensor, a.indices) for a in analysis.accesses(stage) if all(map(a.mentions, axes))}
+
+
+@rule(when=lambda plan, stage: _sums_of_rows_beside(plan, stage) is not None)
+def rows_and_columns(plan: Plan, stage: Stage) -> None:
+    """Sums of rows and of columns of the same matrix: bands of a few rows are added up both ways while they are near.
+
+    for i: for k: R[i] += A[i, k]         parallel for p: for b:
+    for j: for k: C[j] += A[k, j]   ->      for the rows of band b: R[i] = the sum of A[i];  Q[p] += these rows
+                                          C = Q[0] + Q[1] + ..
+    """
+    other = _sums_of_rows_beside(plan, stage)
+    assert other is not None
+    pieces, height = plan.knob(stage, "pieces", PIECES), plan.knob(stage, "height", (4, 8, 16))
+    piece, _ = stage.split(reduce_loops(stage)[0], nparts=pieces)
+    columns = partial_results(plan, stage, piece, "rows_and_columns")
+    band, row = columns.split(reduce_loops(columns)[0], factor=height)
+    piece, column = spatial_loops(columns)
+    block, lane = columns.split(column, factor=lanes_knob(plan, stage, analysis.length(stage.axis[0])))
+    columns.reorder(piece, band, block, row, lane)
+    columns.unroll(row)
+    columns.vectorize(lane)
+    columns.parallel(piece)
+    piece, row = other.split(spatial_loops(other)[0], nparts=pieces)
+    band, row = other.split(row, factor=height)
+    other.parallel(piece)
+    plan.done[other] = "rows_and_columns"
+    partial = _in_lanes(plan, other)
+    partial.compute_at(other, band)
+    near, lane = spatial_loops(partial)
+    partial.reorder(*reduce_loops(partial), near, lane)
+    partial.unroll(near)
+    other.unroll(row)
+    columns.compute_with(other, band)
+    _columns(plan, stage)
+
+
+@rule(
+    when=lambda plan, stage: _along_columns(plan, stage) and _few_columns(plan, stage) and may_be_cut(stage), last=False
+)
 def bands_of_rows(plan: Plan, stage: Stage) -> None:
     """Few columns, many rows: each thread adds up bands of whole rows, and the sums of the bands are added.
 
@@ -183,14 +255,24 @@ def whole_sums(plan: Plan, stage: Stage) -> bool:
     return bool(fitting)
 
 
+def _is_large(plan: Plan, stage: Stage) -> bool:
+    """Whether what is added up comes from farther than a second-level cache."""
+    read = analysis.iterations((*stage.axis, *stage.reduce_axis)) * stage.tensor.dtype.bytes
+    return read > plan.machine.l2
+
+
 def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
     axis = _vector_axis(stage)
     column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
     outer = [x for x in spatial_loops(stage) if x is not column and x is not parallel]
     *slow, k = reduce_loops(stage)
     n = analysis.length(axis) if axis is not None else None
-    block, lane = stage.split(column, factor=lanes_knob(plan, stage, n))
-    vectors, vector = stage.split(block, factor=plan.knob(stage, "vectors", powers(1, 64)))
+    lanes = lanes_knob(plan, stage, n)
+    block, lane = stage.split(column, factor=lanes)
+    whole = plan.machine.vector_bytes
+    vectors, vector = stage.split(
+        block, factor=plan.knob(stage, "vectors", powers(STRETCH // whole if _is_large(plan, stage) else 1, 256))
+    )
     band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, 16)))
     stage.reorder(*([parallel] if parallel is not None else []), *outer, vectors, *slow, band, vector, row, lane)
     stage.unroll(row)

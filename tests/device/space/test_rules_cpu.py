@@ -474,3 +474,28 @@ def test_a_table_that_data_look_up_is_made_once():
     for sketch in Workload("w", (x, y)).search_space(LLVM, {}).sketches:
         assert not any(i[:2] == ["compute_at", "table"] for i in sketch.trace)
     check((x, y))
+
+
+def sums_both_ways(n, m, dtype="float32"):
+    """X[n, m] -> the sums of its rows, weighted, and of its columns."""
+    x, w = te.placeholder((n, m), dtype, name="x"), te.placeholder((m,), dtype, name="w")
+    i, j = te.reduce_axis((0, n), "i"), te.reduce_axis((0, m), "j")
+    rows = te.compute((n,), lambda r: te.sum(x[r, j] * w[j], axis=j), name="rows")
+    return x, w, rows, te.compute((m,), lambda c: te.sum(x[i, c], axis=i), name="columns")
+
+
+def test_sums_of_rows_and_of_columns_are_made_of_one_reading():
+    plan = planned(*sums_both_ways(413, 514))
+    assert plan.done[plan.s["rows"]] == plan.done[plan.s["columns"]] == "rows_and_columns"
+    assert plan.s["columns.rf"].shares is not None
+    check(sums_both_ways(413, 514), most=1)
+    small = planned(*sums_both_ways(40, 50))  # it is near anyway
+    assert "rows_and_columns" not in small.done.values()
+
+
+def test_sums_that_need_each_other_are_not_made_together():
+    x, w, rows, _ = sums_both_ways(413, 514)
+    i = te.reduce_axis((0, 413), "i")
+    columns = te.compute((514,), lambda c: te.sum(x[i, c] * rows[i], axis=i), name="columns")
+    plan = planned(x, w, rows, columns)
+    assert "rows_and_columns" not in plan.done.values()

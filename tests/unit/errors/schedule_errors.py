@@ -295,6 +295,18 @@ CASES: Cases = {
         ),
         "offset bytes of a scan": (scanned, lambda s: s.offset_bytes("S1", "X")),
     },
+    "compute_with": {
+        "share loops with oneself": lambda s: s["T"].compute_with("T", "i"),
+        "share loops with what is needed": lambda s: s["S"].compute_with("B", "i"),
+        "share loops of an input": lambda s: s["T"].compute_with("A", "i"),
+        "share a loop that is not there": lambda s: s["T"].compute_with("S", "j"),
+        "share lanes": lambda s: (s["S"].vectorize("i"), s["T"].compute_with("S", "i")),
+        "share loops twice": lambda s: (s["T"].compute_with("S", "i"), s["T"].compute_with("B", "i")),
+        "share loops of a guest": lambda s: (s["T"].compute_with("S", "i"), s["B"].compute_with("T", "i")),
+        "share loops from elsewhere": lambda s: (s["C"].compute_at("S", "i"), s["T"].compute_with("C", "i")),
+        "share loops of a scatter": (counted, lambda s: s["H"].compute_with("H", "place0")),
+        "share loops of a scan": (scanned, lambda s: s["S1"].compute_with("S1", "t")),
+    },
     "reduce_together": {
         "reduce one alone": (several_sums, lambda s: s.reduce_together("P", [])),
         "reduce one twice": (several_sums, lambda s: s.reduce_together("P", ["P"])),

@@ -41,6 +41,14 @@ def every_other() -> Schedule:
     return create_schedule(te.compute((5,), lambda i: b[i * 2] + 1, name="C"))
 
 
+def two_chains() -> Schedule:
+    """A[10] -> B = A + 1 -> C = B * 2; and A[10] -> E = A - 1."""
+    a = te.placeholder((10,), name="A")
+    b = te.compute((10,), lambda i: a[i] + 1, name="B")
+    c, e = te.compute((10,), lambda i: b[i] * 2, name="C"), te.compute((10,), lambda i: a[i] - 1, name="E")
+    return create_schedule([c, e])
+
+
 CASES: Cases = {
     "compute_at": {
         "computed at a loop that is split": lambda s: (s["B"].compute_at(s["C"], "i"), s["C"].split("i", factor=4)),
@@ -81,6 +89,18 @@ CASES: Cases = {
         ),
         "rolled along no loop": lambda s: s["B"].rolling_buffer(),
         "rolled and inlined": lambda s: (s["B"].rolling_buffer(), s["B"].compute_inline()),
+    },
+    "compute_with": {
+        "in loops of which one is split": lambda s: (s["T"].compute_with("S", "i"), s["S"].split("i", factor=4)),
+        "in loops of what is inlined": (
+            two_chains,
+            lambda s: (s["E"].compute_with("B", "i"), s["B"].compute_inline()),
+        ),
+        "in more loops than there are": (
+            two_chains,
+            lambda s: (s["B"].split("i", factor=2), s["E"].compute_with("B", "i.inner")),
+        ),
+        "in parallel with what is not": lambda s: (s["T"].compute_with("S", "i"), s["S"].parallel("i")),
     },
     "prefetch": {
         "prefetched at a loop that is split": lambda s: (s["C"].prefetch("B", "i", 2), s["C"].split("i", factor=4)),

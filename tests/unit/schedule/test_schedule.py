@@ -57,7 +57,12 @@ def upsampled_program() -> list[Tensor]:
 
 
 #: of cases that need another one than `program`
-PROGRAMS = {"cache_padding": padded_program, "compact_reduction": upsampled_program, "reduce_together": extremes}
+PROGRAMS = {
+    "cache_padding": padded_program,
+    "compact_reduction": upsampled_program,
+    "reduce_together": extremes,
+    "compute_with": extremes,
+}
 
 
 def set_store_predicate(s: Schedule) -> None:
@@ -206,6 +211,8 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s["S.rf"].inline_reduction().compute_inline(),
     ),
     "reduce_together": lambda s: s.reduce_together("L", ["H"]),
+    # Rows of which both are found, one after the other.
+    "compute_with": lambda s: (s["L"].parallel("i"), s["H"].parallel("j"), s["L"].compute_with("H", "j")),
     "tensorize": tensorize,
     "double_buffer": lambda s: (
         s["S"].split("k", factor=4),
