@@ -46,7 +46,8 @@ NO_GAPS = """\
 #endif"""
 
 #: Of floats that are converted to wider ones gcc 12 makes such loads with vectors of 32 bytes, too, and of groups of
-#: bytes. Only where it makes no vectors of loops at all, it makes none of those.
+#: bytes. Only where it makes no vectors of loops at all, it makes none of those. Nor does it take other elements then
+#: where an index is a condition: of `a[a[i] > 3]` its vectors take wrong ones, at -O2 and whatever the type.
 _NO_LOOPS = """\
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-loop-vectorize")
@@ -62,7 +63,7 @@ def pragmas(body: S.Stmt, nodes: Sequence[Expr]) -> Iterator[str]:
     """The pragmas for a function with this body; `nodes` are its expressions."""
     if any(isinstance(s, S.For) for s in S.walk(body)):
         yield NO_GAPS
-    if any(map(_is_widened_load, nodes)) or _has_gaps(body):
+    if any(map(_is_widened_load, nodes)) or any(map(_is_looked_up_by_a_condition, nodes)) or _has_gaps(body):
         yield _NO_LOOPS
     if _is_conditional(body, nodes) or any(isinstance(s, S.For) and _varies(s.extent) for s in S.walk(body)):
         yield _NO_MASKED_LOADS
@@ -94,6 +95,17 @@ def _is_widened_load(e: Expr) -> bool:
         and e.args[0].dtype.kind == e.dtype.kind == "float"
         and e.args[0].dtype.bits < e.dtype.bits
     )
+
+
+def _is_looked_up_by_a_condition(e: Expr) -> bool:
+    """Whether the index of a load is made of what a condition on data says, which is 0 or 1 to gcc."""
+    if e.op != "load":
+        return False
+    found = post_order(e.args)
+    decided = (
+        n.args[0] for n in found if n.op in ("select", "if_then_else") or (n.op == "cast" and n.args[0].dtype.is_bool)
+    )
+    return any(n.op == "load" for n in post_order(list(decided)))
 
 
 def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter[S.Buffer] | None = None) -> bool:

@@ -12,7 +12,7 @@ speed, never correctness.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from autosched.ir import expr as E
@@ -52,8 +52,9 @@ class Span:
     answers: dict[Expr, Expr] = field(default_factory=dict)
 
 
-def interior_of(loop: For, an: Analyzer, items: frozenset[Expr]) -> Span | None:
-    """The interior with regard to the questions that this loop can settle; None if there is nothing to gain.
+def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collection[Expr] | None = None) -> Span | None:
+    """The interior with regard to the questions that this loop can settle, or `only` some; None if there is nothing to
+    gain.
 
     `items` are the variables of the loops over work-items around it, whose questions stay. A loop that fills shared
     memory stays whole: its barriers would end up in a piece that not all work-items reach, or in a branch, where PoCL
@@ -75,7 +76,7 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr]) -> Span | None:
         over = frozenset(s.var for s in relaxed)
         for question in _questions(loop.body, an):
             mentioned = E.variables(question.node)
-            if loop.var not in mentioned or mentioned & (serial | items):
+            if loop.var not in mentioned or mentioned & (serial | items) or (only and question.node not in only):
                 continue
             is_guard = question.node.dtype.is_bool and E.is_const(question.answer, True)
             if is_guard and mentioned & small:  # `_tighten` turns it into that loop's bound

@@ -15,9 +15,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from autosched.ir.expr import Expr, const, is_const, likely, logical_and, variables
+from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import For, If, Let, Produce, Stmt, children, expressions, map_stmt, seq, walk, with_children
-from autosched.ir.visit import post_order
+from autosched.ir.stmt import (
+    For,
+    If,
+    Let,
+    Produce,
+    Stmt,
+    children,
+    expressions,
+    map_stmt,
+    seq,
+    substitute_stmt,
+    walk,
+    with_children,
+)
+from autosched.ir.visit import post_order, substitute
 from autosched.lowering.interior import Span, interior_of, is_inside, is_relaxed, limits, solve
 from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
 from autosched.lowering.unroll import hint
@@ -83,6 +97,8 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
         around = replace(around, items=around.items | {loop.var})
     if loop.kind in ("serial", "parallel"):
         loop = tighten(loop, an, around.items)
+    elif loop.kind in ("unroll", "vectorize") and not loop.masked:
+        return _written_out(loop, an, around)
     with an.tightened({}):
         enter_loop(loop, an)
         span = None
@@ -110,6 +126,46 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
     with an.assuming(runs):
         pieces = _cut(loop, span, low, high, an, around)
     return pieces if is_const(runs, True) else If(runs, pieces)
+
+
+def _written_out(loop: For, an: Analyzer, around: _Around) -> Stmt:
+    """Copies and lanes of which the last are beyond the border are fewer, where numbers tell how many:
+
+    unroll u in 2: lanes v in 16: if u*16 + v < 28: f   ->   lanes v in 16: f(0*16 + v);  lanes v in 12: f(1*16 + v)
+    """
+    fewer = tighten(loop, an, around.items)
+    if is_const(fewer.extent) and fewer.start is loop.start:
+        if fewer.extent.value <= 0:
+            return seq()
+        loop = fewer
+    inside = _copies_inside(loop, an) if loop.kind == "unroll" else None
+    if inside is None:
+        with an.tightened({}):
+            enter_loop(loop, an)
+            return _uncut(loop, an, around)
+    count = int(loop.extent.value)
+    whole = replace(loop, extent=const(inside))
+    border = [substitute_stmt(loop.body, {loop.var: loop.start + k}) for k in range(inside, count)]
+    pieces = [*([whole] if inside else []), *border]
+    return seq(*(_partition(simplify_stmt(piece, an), an, around) for piece in pieces))
+
+
+def _copies_inside(loop: For, an: Analyzer) -> int | None:
+    """How many of the first copies have all lanes of the vector loops in them; None where numbers alone do not tell."""
+    lanes = {s.var: s for s in walk(loop.body) if isinstance(s, For) and s.kind == "vectorize" and not s.masked}
+    guards = (s.condition for s in walk(loop.body) if isinstance(s, If) and s.condition.op == "likely")
+    own = frozenset((loop.var, *lanes))
+    asked = [c for g in guards for c in conjuncts(g) if loop.var in variables(c) <= own and variables(c) & lanes.keys()]
+    if not asked or not is_const(loop.extent) or not is_const(loop.start):
+        return None
+    with an.tightened({}):
+        for s in lanes.values():
+            start = an.poly(s.start)
+            an.bind(s.var, start, start + an.poly(s.extent) - 1)
+        for k in range(int(loop.extent.value)):
+            if not all(an.prove(substitute(c, {loop.var: loop.start + k})) for c in asked):
+                return k
+    return None
 
 
 def _interior(loop: For, an: Analyzer, around: _Around) -> Span | None:
@@ -180,7 +236,7 @@ def _cut(loop: For, span: Span, low: Expr, high: Expr, an: Analyzer, around: _Ar
         an.bind(loop.var, low, an.poly(high) - 1)
         whole = replace(loop, start=low, extent=high - low)
         inside = _interiors(loop.body, span, an, around, lambda body: replace(whole, body=body))
-    border = _border(loop.body, span, around)
+    border = _border(loop.body, span, around, an)
     within = replace(around, deferred=())
     left, right = (
         replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0)
@@ -190,11 +246,49 @@ def _cut(loop: For, span: Span, low: Expr, high: Expr, an: Analyzer, around: _Ar
     return seq(*(simplify_stmt(p, an) for p in (before, inside, after)))
 
 
-def _border(body: Stmt, span: Span, around: _Around) -> Stmt:
+def _border(body: Stmt, span: Span, around: _Around, an: Analyzer) -> Stmt:
     """`body` for the border of `span`, where deferred conditions may or may not hold."""
     for outer in around.deferred:
         body = _scalar_border(body, outer.span)
-    return _scalar_border(body, span)
+    return _outside(body, span, an)
+
+
+def _outside(body: Stmt, span: Span, an: Analyzer) -> Stmt:
+    """`body` for the border of `span`: a last tile of known size, or one element after the other."""
+    tiles = _tiles(body, span, an)
+    return replace_exprs(body, *tiles.values()) if tiles and len(tiles) == 1 else _scalar_border(body, span)
+
+
+def _tiles(body: Stmt, span: Span, an: Analyzer) -> dict[tuple[Poly, int], dict[Expr, Expr]] | None:
+    """The questions by the tile of which they ask whether it fits whole, and what becomes of them where it does not:
+
+    p + l < n, p a multiple of w, l in [0, w)   ->   p < n and l < r, with r in [1, w] the rest of n
+
+    Then numbers alone say which copies and lanes there are. None where a question asks something else, or about a size.
+    """
+    loops = {s.var: s for s in walk(body) if isinstance(s, For) and s.kind in ("unroll", "vectorize")}
+    found: dict[tuple[Poly, int], dict[Expr, Expr]] = {}
+    for node, answer in span.answers.items():
+        holds = an.inequalities(node) if is_const(answer, True) else []
+        if not holds or len(holds) > 1:
+            return None
+        inside, outside, width = Poly({}), Poly({}), 1
+        for monomial, factor in holds[0].terms.items():
+            if not any(variables(atom) & loops.keys() for atom in monomial):
+                outside += Poly({monomial: factor})
+                continue
+            s = loops.get(monomial[0]) if len(monomial) == 1 else None
+            if s is None or factor >= 0 or not is_const(s.start, 0) or not is_const(s.extent):
+                return None
+            inside += Poly({monomial: -factor})
+            width -= factor * (int(s.extent.value) - 1)
+        last = outside.terms.get((), 0)  # n - 1
+        first = outside - last
+        if width == 1 or last < 0 or any(factor % width for factor in first.terms.values()):
+            return None
+        rest = logical_and(outside.expr() >= 0, inside.expr() < last % width + 1)
+        found.setdefault((first, last), {})[node] = rest
+    return found
 
 
 def _scalar_border(body: Stmt, span: Span) -> Stmt:
@@ -215,15 +309,35 @@ def _scalar_border(body: Stmt, span: Span) -> Stmt:
 
 
 def _choose(loop: For, span: Span, an: Analyzer, around: _Around) -> Stmt:
+    tiles = _tiles(loop.body, span, an)
+    if tiles and len(tiles) > 1 and not around.deferred and around.room.take(loop.body, 2 ** len(tiles) - 2):
+        with an.tightened({}):
+            enter_loop(loop, an)
+            return replace(loop, body=_choose_tile_by_tile(loop, loop.body, list(tiles.values()), an, around))
     with an.tightened({}):
         enter_loop(loop, an)
         condition = an.simplify(is_inside(loop, span))
         with an.assuming(condition):
             body = _interiors(loop.body, span, an, around, lambda body: body)
         if not is_const(condition, True):
-            border = simplify_stmt(_border(loop.body, span, around), an)
+            border = simplify_stmt(_border(loop.body, span, around, an), an)
             body = If(condition, body, _partition(border, an, replace(around, deferred=())))
     return replace(loop, body=body)
+
+
+def _choose_tile_by_tile(loop: For, body: Stmt, tiles: list[dict[Expr, Expr]], an: Analyzer, around: _Around) -> Stmt:
+    """A body for each combination of tiles that fit whole and such that do not."""
+    if not tiles:
+        return _partition(simplify_stmt(body, an), an, around)
+    asked, *rest = tiles
+    span = interior_of(loop, an, around.items, asked)
+    condition = const(True) if span is None else an.simplify(is_inside(loop, span))
+    with an.assuming(condition):
+        inside = replace_exprs(body, dict.fromkeys(asked, const(True)))
+        then = _choose_tile_by_tile(loop, inside, rest, an, around)
+    if is_const(condition, True):
+        return then
+    return If(condition, then, _choose_tile_by_tile(loop, replace_exprs(body, asked), rest, an, around))
 
 
 # -- questions of a loop asked inside another one -------------------------------------------------
@@ -296,7 +410,7 @@ def _chosen_at(loop: For, site: Stmt, span: Span, an: Analyzer) -> Stmt:
     for k: f(x, k)                                   for k: f(x, k)
     if x < n: g(x)             ->                    if <interior>: g(x) else: if x < n: g(x)
     """
-    chosen = If(is_inside(loop, span), replace_exprs(site, span.answers), _scalar_border(site, span))
+    chosen = If(is_inside(loop, span), replace_exprs(site, span.answers), _outside(site, span, an))
     return simplify_stmt(_replaced(loop.body, site, chosen), an)
 
 

@@ -327,3 +327,58 @@ def test_a_fused_parallel_loop_tries_what_it_cannot_solve(n: int) -> None:
     f = lower_structure(s, [a, b], "llvm").bind()
     assert any(store.value.dtype.lanes == 8 for _, store in vector_stores(f))
     check_against_reference([a, b], s, "llvm", [np.arange(6 * n, dtype="int32").reshape(6, n)])
+
+
+def tiled_product(n: int, m: int, k: int, tasks: bool) -> tuple[list[te.Tensor], Schedule]:
+    """C[n, m] = A[n, k] @ B[k, m] in tiles of 4 rows of two vectors of 8, written out."""
+    a, b, r = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B"), te.reduce_axis((0, k), "k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    s = create_schedule(c)
+    sums = s[s.cache_write(c, "local")]
+    y, x, i, j = s[c].tile("i", "j", 4, 16)
+    vector, lane = s[c].split(j, factor=8)
+    s[c].unroll(i)
+    s[c].unroll(vector)
+    s[c].vectorize(lane)
+    if tasks:
+        s[c].parallel(s[c].fuse(y, x))
+    sums.compute_at(s[c], s[c].loops[-4])
+    i, j, r = sums.loops
+    vector, lane = sums.split(j, factor=8)
+    outer, r = sums.split(r, factor=2)
+    sums.reorder(outer, r, i, vector, lane)
+    for loop in (r, i, vector):
+        sums.unroll(loop)
+    sums.vectorize(lane)
+    return [a, b, c], s
+
+
+@pytest.mark.parametrize("tasks", [False, True])
+@pytest.mark.parametrize("sizes", [(3, 5, 4), (8, 28, 3), (9, 33, 5), (7, 47, 1)])
+def test_a_last_tile_of_known_size_is_written_out_in_vectors(sizes: tuple[int, int, int], tasks: bool) -> None:
+    """No lane asks whether it is there, and none is left for a loop."""
+    args, s = tiled_product(*sizes, tasks)
+    f = lower_structure(s, args, "llvm").bind()
+    stores = [x for x in walk(f.body) if isinstance(x, Store)]
+    columns = sizes[1] % 16 % 8
+    assert {x.value.dtype.lanes for x in stores} <= {1, 8, columns} - ({1} if columns != 1 else set())
+    draw = np.random.default_rng(0)
+    inputs = [draw.integers(-4, 5, [int(d.value) for d in t.shape]).astype("float32") for t in args[:2]]
+    for target, backend in (("llvm", "native"), ("llvm", "interpreter"), ("c", "native")):
+        check_against_reference(args, s, target, inputs, backend)  # type: ignore[arg-type]
+
+
+def test_questions_about_other_tiles_are_asked_one_by_one() -> None:
+    """Two guards fail at different places: which tile is the last says nothing about the other."""
+    a = te.placeholder((20,), "int32", name="A")
+    wide = te.compute((20,), lambda i: a[i] + 1, name="wide")
+    b = te.compute((20,), lambda i: wide[i] + wide[te.min(i + 3, 19)], name="B")
+    s = create_schedule(b)
+    outer, inner = s[b].split("i", factor=8)
+    s[b].vectorize(inner)
+    s[wide].compute_at(s[b], outer)
+    x, y = s[wide].split("i", factor=4)
+    s[wide].unroll(x)
+    s[wide].vectorize(y)
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, b], s, "llvm", [np.arange(20, dtype="int32")], backend)

@@ -576,3 +576,13 @@ def test_the_storage_of_an_empty_nest() -> None:
     s[b].rolling_buffer()
     check(s, [a, c], n=0, m=0)
     check(s, [a, c], n=3, m=2)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_an_element_that_a_condition_chooses(dtype: str) -> None:
+    """gcc 12 took another one, at -O2 and for elements of every type."""
+    a = te.placeholder((64,), dtype, "A")
+    zero = te.const(0, dtype)
+    b = te.compute((64,), lambda i: a[(a[i] > zero).astype("int32") * 2 + 1], name="B")
+    c = te.compute((64,), lambda i: a[te.select(a[i] > zero, 1, 0)], name="C")
+    check(create_schedule([b, c]), [a, b, c], target="c")
