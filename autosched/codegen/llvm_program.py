@@ -7,7 +7,9 @@
 
 NAME_packed unpacks its arguments and calls NAME.body, where each buffer is a `noalias` parameter. The body
 of a parallel loop is a function of a range of iterations; the team runs it on each of its threads,
-which takes chunks of iterations off a shared counter until none is left.
+which takes chunks of iterations off the counter of its own slice of the loop until none is left, then off those of
+others. So a thread mostly does the same iterations in one loop after the other, as in time steps: what it stored in one
+is in its own caches in the next.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ from autosched.ir.visit import post_order, values_below
 
 #: how finely a parallel loop is handed out: a late thread costs at most 1 / (8 * threads) of the loop
 CHUNKS_PER_THREAD = 8
+#: slices of a parallel loop at most; each has a counter
+MOST_SLICES = 8
 _CLOCK_MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
 _ATTRIBUTES = "nounwind"
 
@@ -198,23 +202,25 @@ class _Program:
         with w.scope():
             pieces = w.binary("mul", threads, constant(CHUNKS_PER_THREAD, INT64))
             chunk = w.intrinsic("umax", INT64, [w.binary("udiv", extent, pieces), constant(1, INT64)])
-            numbers = [("i64", v.ref) for v in (start, extent, chunk, area)]
-            self._start_team(w, name, [*numbers, ("ptr", workspace), *operands], extent, threads)
+            wanted = w.intrinsic("smin", INT64, [threads, extent])
+            slices = w.intrinsic("smin", INT64, [wanted, constant(MOST_SLICES, INT64)])
+            numbers = [("i64", v.ref) for v in (start, extent, chunk, slices, area)]
+            self._start_team(w, name, [*numbers, ("ptr", workspace), *operands], wanted)
         w.jump(joined)
         w.start(joined)
         self._emit_worker(name, [kind for kind, _ in operands])
 
-    def _start_team(self, w: Writer, name: str, fields: list[tuple[str, str]], extent: Value, threads: Value) -> None:
+    def _start_team(self, w: Writer, name: str, fields: list[tuple[str, str]], wanted: Value) -> None:
         """Fill the closure and call the team (OpenMP's, or `runtime.team`), which returns when all threads are done.
 
-        The counter has a cache line of its own: every thread writes it, the rest is only read.
+        The counters have cache lines of their own: threads write them, the rest is only read.
         """
         kind = _closure_type([kind for kind, _ in fields])
         closure = w.alloca("closure", kind, ALIGNMENT)
-        w.do(f"store i64 0, ptr {closure}, align {ALIGNMENT}")
+        for number in range(MOST_SLICES):
+            w.do(f"store i64 0, ptr {_counter(w, closure, constant(number, INT64))}, align {ALIGNMENT}")
         for position, (of, ref) in enumerate(fields):
             w.do(f"store {of} {ref}, ptr {_closure_field(w, kind, closure, position)}")
-        wanted = w.intrinsic("smin", INT64, [threads, extent])
         count = w.convert("trunc", wanted, dtype("int32"))
         gomp = self.module.declare("GOMP_parallel", "void", ["ptr", "ptr", "i32", "i32"])
         if self.fails:
@@ -224,40 +230,50 @@ class _Program:
             leave_if_failed(w, w.fresh(f"load i64, ptr {_failure(w, closure)}, align 8", INT64))
 
     def _emit_worker(self, name: str, operand_types: list[str]) -> None:
-        """NAME.LOOP.worker(closure): what each thread runs."""
+        """NAME.LOOP.worker(closure): what each thread runs, the slice of its number first."""
         w = Writer(self.module)
-        kinds = ["i64"] * 4 + ["ptr", *operand_types]
+        kinds = ["i64"] * 5 + ["ptr", *operand_types]
         kind = _closure_type(kinds)
         loaded = [
             (k, w.fresh(f"load {k}, ptr {_closure_field(w, kind, '%closure', i)}", INT64).ref)
             for i, k in enumerate(kinds)
         ]
-        start, extent, chunk, area, workspace = (ref for _, ref in loaded[:5])
+        start, extent, chunk, slices, area, workspace = (Value(ref, INT64) for _, ref in loaded[:6])
         thread_number = self.module.declare("omp_get_thread_num", "i32", [])
-        number = w.fresh(f"call i32 {thread_number}()", dtype("int32"))
-        offset = w.binary("mul", w.convert("zext", number, INT64), Value(area, INT64))
-        mine = w.pointer(f"getelementptr i8, ptr {workspace}, i64 {offset.ref}")
+        number = w.convert("zext", w.fresh(f"call i32 {thread_number}()", dtype("int32")), INT64)
+        mine = w.pointer(f"getelementptr i8, ptr {workspace.ref}, i64 {w.binary('mul', number, area).ref}")
+        chunks = w.binary("udiv", plus(w, extent, w.binary("sub", chunk, 1)), chunk)
+        visit, visited, again = "visit", w.name("visited"), w.name("visited.next")
+        w.jump(visit)
+        w.start(visit)
+        w.define(visited, f"phi i64 [ 0, %entry ], [ {again}, %next ]")
+        at = w.binary("urem", plus(w, number, Value(visited, INT64)), slices)
+        first, last = (w.binary("udiv", w.binary("mul", chunks, n), slices) for n in (at, w.binary("add", at, 1)))
+        counter = _counter(w, "%closure", at)
         w.jump("take")
         w.start("take")
-        first = w.fresh(f"atomicrmw add ptr %closure, i64 {chunk} monotonic, align 8", INT64)
-        some = w.fresh(f"icmp slt i64 {first.ref}, {extent}", BOOL)
-        w.branch(some.ref, "work", "done")
+        taken = plus(w, first, w.fresh(f"atomicrmw add ptr {counter}, i64 1 monotonic, align 8", INT64))
+        w.branch(w.compare("slt", taken, last).ref, "work", "next")
         w.start("work")
-        rest = w.binary("sub", Value(extent, INT64), first)
-        count = w.intrinsic("smin", INT64, [rest, Value(chunk, INT64)])
-        begin = w.binary("add", Value(start, INT64), first)
-        end = w.binary("add", begin, count)
-        run = f"call {self.result} @{name}.range({_arguments(loaded[5:], begin, end, mine)})"
+        before = w.binary("mul", taken, chunk)
+        begin = plus(w, start, before)
+        count = w.intrinsic("smin", INT64, [w.binary("sub", extent, before), chunk])
+        run = f"call {self.result} @{name}.range({_arguments(loaded[6:], begin, plus(w, begin, count), mine)})"
         if self.fails:
             status = w.fresh(run, INT64)
             w.branch(w.fresh(f"icmp eq {typed(status)}, 0", BOOL).ref, "take", "failed")
             w.start("failed")  # and let nobody begin another chunk
             w.do(f"store atomic {typed(status)}, ptr {_failure(w, '%closure')} monotonic, align 8")
-            w.do(f"atomicrmw max ptr %closure, i64 {extent} monotonic, align 8")
+            for n in range(MOST_SLICES):
+                other = _counter(w, "%closure", constant(n, INT64))
+                w.do(f"atomicrmw max ptr {other}, i64 {chunks.ref} monotonic, align 8")
             w.jump("done")
         else:
             w.do(run)
             w.jump("take")
+        w.start("next")
+        w.define(again, f"add i64 {visited}, 1")
+        w.branch(w.compare("ult", Value(again, INT64), slices).ref, visit, "done")
         w.start("done")
         w.do("ret void")
         w.finish(f"define internal void @{name}.worker(ptr %closure) {_ATTRIBUTES}")
@@ -392,14 +408,19 @@ def _arguments(operands: list[tuple[str, str]], begin: Value, end: Value, worksp
 
 
 def _closure_type(kinds: list[str]) -> str:
-    """{ the counter, the rest of its cache line, what the workers read... }"""
-    return f"{{ i64, [{ALIGNMENT - 8} x i8], {', '.join(kinds)} }}"
+    """{ counters, each in a cache line, what the workers read... }"""
+    return f"{{ [{MOST_SLICES * ALIGNMENT} x i8], {', '.join(kinds)} }}"
+
+
+def _counter(w: Writer, closure: str, number: Value) -> str:
+    """The address of the counter of a slice."""
+    return w.pointer(f"getelementptr [{ALIGNMENT} x i8], ptr {closure}, i64 {number.ref}")
 
 
 def _failure(w: Writer, closure: str) -> str:
-    """The address where a worker leaves the number of an exception: beside the counter."""
+    """The address where a worker leaves the number of an exception: beside the first counter."""
     return w.pointer(f"getelementptr i8, ptr {closure}, i64 8")
 
 
 def _closure_field(w: Writer, kind: str, closure: str, position: int) -> str:
-    return w.pointer(f"getelementptr {kind}, ptr {closure}, i64 0, i32 {position + 2}")
+    return w.pointer(f"getelementptr {kind}, ptr {closure}, i64 0, i32 {position + 1}")
