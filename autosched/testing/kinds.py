@@ -369,19 +369,27 @@ def spread(m: Maker) -> Tensor | None:
 
 
 def scanned(m: Maker) -> Tensor | None:
-    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, or of neighbours.
-    Sometimes the last time alone is wanted."""
+    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, of neighbours, or of
+    the sum of all earlier times. Sometimes the last time alone is wanted."""
     a = m.pick(least_rank=2)
-    whole, back, near = m.rng.random() < 0.3, m.rng.choice((1, 1, 2)), m.rng.random() < 0.3
+    whole, back, near, far = m.rng.random() < 0.3, m.rng.choice((1, 1, 2)), m.rng.random() < 0.3, m.rng.random() < 0.2
     if a.dtype.is_bool or not m.fits(a.shape) or m.lengths(a.shape[:1])[0] < back:
         return None
     state = te.placeholder(a.shape, a.dtype, f"s{len(m.stages)}")
+    k = te.reduce_axis((0, a.shape[0]), "k")
+    sums = te.compute(
+        a.shape,
+        lambda t, *i: te.sum(state(te.min(k, t - 1), *i) * m.read(a, [t, *i]), axis=k, where=k < t),
+        name=f"h{len(m.stages)}",
+    )
 
     def step(t: Expr, *i: Expr) -> object:
         last = [a.shape[-1] - 1 - i[-1] if whole else i[-1]]
         before = state(t - back, *i[:-1], *last)
         if near:
             before = te.max(before, state(t - 1, *i[:-1], te.max(i[-1] - 1, 0)))
+        if far and a.dtype.bits >= 32:
+            before = te.max(before, sums(t, *i))
         return te.min(before, const(8, a.dtype)) + m.read(a, [t, *i])
 
     init = te.compute((back, *a.shape[1:]), lambda *i: m.read(a, i), name=f"i{len(m.stages)}")

@@ -302,6 +302,8 @@ def is_stencil(stage: Stage) -> bool:
         return False
     if not isinstance(stage.body[0].value.combiner, str):
         return False  # each term of an arg-max would be a choice between all that came before
+    if _is_cut_short(stage):
+        return False
     axes = [a for a in stage.axis if not has_fewer([a], FEW_TERMS)]
     if axes and has_fewer(stage.reduce_axis, MOST_CHANNELS + 1):
         return True
@@ -312,6 +314,20 @@ def is_stencil(stage: Stage) -> bool:
         a for a in found if a.is_contiguous(stage.reduce_axis[-1]) and stage.schedule.stage(a.tensor).is_placeholder
     )
     return is_window(stage) or has_fewer(stage.reduce_axis, FEW_TERMS + 1) or not any(rows)
+
+
+def _is_cut_short(stage: Stage) -> bool:
+    """Whether a condition says for each place how many terms there are, as in a triangle: steps of the reduction are
+    compared with a place in another way than an index that is read does, whose borders a condition may keep."""
+    _, condition, _ = stage.body[0].value.parts(stage.body[0].args)
+    inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
+    indices = [i for e in _reads(stage.body) for i in e.args]
+    for e in post_order(condition):
+        if e.op in ("lt", "le", "gt", "ge") and variables(e) & inner and variables(e) & outer:
+            a, b = e.args
+            if not any(is_const(simplify(d - i)) for i in indices for d in (a - b, b - a)):
+                return True
+    return False
 
 
 def _made_of(stage: Stage) -> list[Access]:

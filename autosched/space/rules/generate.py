@@ -43,6 +43,7 @@ def cpu_rules() -> tuple[Rule, ...]:
     return (
         scans.scan_side_by_side,
         scans.step_in_vectors,
+        scans.sums_over_states,
         scans.scan_in_steps,
         scans.inline_in_a_step,
         scans.step_in_rows,

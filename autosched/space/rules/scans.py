@@ -56,20 +56,22 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
         stage.reorder(*free, time, *kept)
         host, loop = stage, fuse_all(stage, free)
         stage.parallel(loop)
-    for read in turned:
-        _turn(plan, read, host, loop)
     assert stage.scan_loop is not None
+    for read in turned:
+        each_step = isinstance(read, _TurnedRead) and read.in_each_step
+        _turn(plan, read, *((stage, stage.scan_loop) if each_step else (host, loop)))
     plan.offer(stage, **{STEP: stage.scan_loop})
 
 
 @dataclass(frozen=True)
 class _TurnedRead:
-    """An input of a scan whose neighbours in memory belong to neighbouring times; neighbouring places lie apart, along
-    a dimension of it. `readers` are the stages of the scan that read it."""
+    """An input of a scan whose neighbours in memory belong to neighbouring times, or are added up in each step;
+    neighbouring places lie apart, along a dimension of it. `readers` are the stages of the scan that read it."""
 
     tensor: Tensor
     dimension: int
     readers: tuple[Stage, ...]
+    in_each_step: bool  #: whether each step turns its part
 
     def copied(self, plan: Plan) -> Stage:
         """A copy in which neighbouring places are neighbours."""
@@ -87,28 +89,34 @@ def _turned_reads(plan: Plan, scan: Stage) -> list[_TurnedRead | Stage]:
     steps, inits = ([s.stage(t) for x in ops for t in x.outputs] for ops in (op.steps, [t.op for t in op.init]))
     if not op.independent[-1] or any(analysis.has_fewer([a], SHORT) for a in (op.scan_axis, op.spatial_axes[0][-1])):
         return []
-    found: dict[Tensor, set[int | None]] = {}
+    found: dict[Tensor, list[tuple[int | None, str]]] = {}
     for x in steps:
         for a in analysis.accesses(x):
             if a.tensor not in own and a.indices:
-                found.setdefault(a.tensor, set()).add(_turned_along(a, x))
+                found.setdefault(a.tensor, []).append(_turned_along(a, x))
     reads: list[_TurnedRead | Stage] = []
-    for tensor, dimensions in found.items():
-        source, d = s.stage(tensor), next(iter(dimensions))
+    for tensor, ways in found.items():
+        source, dimensions, along = s.stage(tensor), {d for d, _ in ways}, {lies for _, lies in ways}
+        d = dimensions.pop()
         if not source.is_output and rows.is_turned(plan, source) and set(s.consumers(source)) <= {*inits, *steps}:
             reads.append(source)
-        elif len(dimensions) == 1 and d is not None:
+        elif not dimensions and d is not None and along & {"time", "sum"}:
+            in_each_step = "time" not in along
             readers = dict.fromkeys(x for x in (*inits, *steps) if tensor in x.op.input_tensors)
-            reads.append(_TurnedRead(tensor, d, tuple(readers)))
+            some = tuple(x for x in readers if not (in_each_step and x in inits))
+            reads.append(_TurnedRead(tensor, d, some, in_each_step))
     return reads
 
 
-def _turned_along(a: analysis.Access, step: Stage) -> int | None:
-    """The dimension of a read along which places are neighbours, where times are along the last; None if not so."""
+def _turned_along(a: analysis.Access, step: Stage) -> tuple[int | None, str]:
+    """The dimension of a read along which places are neighbours, None if there is not one; and what neighbours in
+    memory are along another: times, or terms of a long sum."""
     times = [x for x in step.axis if step.schedule.scans.follows_time(step, x)]
-    if len(times) != 1 or step.axis[-1] in times or not a.is_contiguous(times[0]):
-        return None
-    return a.dimension(step.axis[-1])
+    if len(times) != 1 or step.axis[-1] in times:
+        return None, ""
+    long = (x for x in step.reduce_axis if not analysis.has_fewer([x], SHORT))
+    along = "time" if a.is_contiguous(times[0]) else "sum" if any(map(a.is_contiguous, long)) else ""
+    return a.dimension(step.axis[-1]), along
 
 
 def _turn(plan: Plan, read: _TurnedRead | Stage, host: Stage, loop: Loop) -> None:
@@ -146,6 +154,30 @@ def step_in_vectors(plan: Plan, stage: Stage) -> None:
     stage.vectorize(lane)
     if scan.attach.kind == "at" and outer:
         stage.unroll(outer[-1])
+
+
+def _is_sum_over_states(plan: Plan, stage: Stage) -> bool:
+    scan = plan.s.scans.step_of(stage)
+    if scan is None or plan.done.get(scan) != scan_side_by_side.name or plan.s.scans.part(stage):
+        return False
+    free = stage.axis and not plan.s.scans.follows_time(stage, stage.axis[-1]) and not stage.scatter_axes
+    return bool(stage.reduce_axis and free)
+
+
+@rule(when=_is_sum_over_states)
+def sums_over_states(plan: Plan, stage: Stage) -> None:
+    """A sum over earlier times, or over other states, has vectors of places, too.
+
+    for j: for k: P[t, j] += S[k, j] * X[t, k]   ->   for j.o: for k: P[t, j.o*16 : +16] += S[k, ..] * X[t, k]
+    """
+    scan = plan.s.scans.step_of(stage)
+    assert scan is not None
+    types, n = [t.dtype for t in (*scan.op.outputs, stage.tensor)], analysis.length(stage.axis[-1])
+    block, lane = stage.split(
+        stage.roots[stage.axis[-1]], factor=plan.knob(scan, "lanes", long_lanes(plan.machine, types, n))
+    )
+    stage.reorder(block, *reduce_loops(stage), lane)
+    stage.vectorize(lane)
 
 
 @rule(when=lambda plan, stage: isinstance(stage.op, ScanOp) and bool(stage.op.spatial_axis_))

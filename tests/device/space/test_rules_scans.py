@@ -136,7 +136,22 @@ def rods(count=6, n=30):
     return x, te.compute((count, n), lambda b, i: made[19, b, i], name="last")
 
 
+def solved(batch=21, n=18, dtype="float32"):
+    """Forward substitution with many triangles: each unknown needs all before it."""
+    lower, b = te.placeholder((batch, n, n), dtype, name="lower"), te.placeholder((batch, n), dtype, name="b")
+    state, k = te.placeholder((n, batch), dtype, name="state"), te.reduce_axis((0, n), "k")
+    first = te.compute((1, batch), lambda _, m: b[m, 0] - lower[m, 0, 0], name="first")
+    known = te.compute(
+        (n, batch), lambda i, m: te.sum(lower[m, i, k] * state[te.min(k, i - 1), m], axis=k, where=k < i), name="known"
+    )
+    step = te.compute((n, batch), lambda i, m: (b[m, i] - known[i, m] * 0.1) + lower[m, i, i], name="step")
+    found = te.scan(first, step, state, name="found")
+    return lower, b, te.compute((batch, n), lambda m, i: found[i, m], name="x")
+
+
 PROGRAMS = {
+    "solved": solved,
+    "few solved": lambda: solved(7, 33, "float64"),
     "turned twice": lambda: turned_twice(False),
     "turned and wanted": lambda: turned_twice(True),
     "across the step": across_the_step,
@@ -224,3 +239,13 @@ def test_a_transposition_before_a_scan_is_made_for_each_strip():
     plan = planned(*row_sums(), cumsum_at="root")
     (turned,) = [x for x in plan.s.stages if x.name == "T_transpose"]
     assert turned.attach.stage is plan.s["cumsum"]
+
+
+@pytest.mark.parametrize("at", ["task", "root"])
+def test_sums_over_earlier_times_are_in_vectors_of_places(at):
+    plan = planned(*solved(), found_at=at)
+    assert plan.done[plan.s["known"]] == "sums_over_states"  # no sum of neighbours: as many terms as the time says
+    assert [x.kind for x in plan.s["known"].loops][-1] == "vectorize"
+    turned, scan = plan.s["lower.global"], plan.s["found"]
+    assert turned.attach.loop is scan.scan_loop, "each step turns what it adds up"
+    assert turned not in plan.s.reads(plan.s["first"])
