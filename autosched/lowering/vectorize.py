@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from autosched.errors import LowerError
@@ -151,7 +152,7 @@ def _leftover(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
     """The rest of a vector loop, in vectors of at most `loop.lanes`."""
     if any(isinstance(s, S.Allocate) for s in S.walk(loop.body)):
         return replace(loop, lanes=0, ragged=True)
-    if _reads_back(loop.body):
+    if _reads_back(loop.body, an):
         return _fewer_and_fewer(loop, an, on_lanes)
     return _overlapping(loop, an)
 
@@ -199,15 +200,41 @@ def _overlapping(loop: S.For, an: Analyzer) -> Stmt:
     return S.If(enough, blocks, one_by_one)
 
 
-def _reads_back(body: Stmt) -> bool:
+def _reads_back(body: Stmt, an: Analyzer) -> bool:
     """Return whether the body reads what it stores, so that running an iteration twice gives another result."""
-    later: set[Buffer] = set()
+    later: dict[Buffer, list[Expr]] = {}
     for s in reversed(list(S.walk(body))):
         if isinstance(s, S.Store):
-            later.add(s.buffer)
-        if any(e.op == "load" and e.value in later for e in post_order(S.expressions(s))):
-            return True
+            later.setdefault(s.buffer, []).append(s.indices[0])
+        for e in post_order(S.expressions(s)):
+            if e.op == "load" and not all(_are_apart(e.args[0], i, e.value, an) for i in later.get(e.value, ())):
+                return True
     return False
+
+
+def _are_apart(a: Expr, b: Expr, buffer: Buffer, an: Analyzer) -> bool:
+    """Whether two indices are in different planes of a buffer in which times take turns, as t % 2 and (t + 1) % 2."""
+    (n, planes), (m, others) = (_plane(i, buffer, an) for i in (a, b))
+    distance = an.simplify(n - m)
+    return planes == others > 1 and E.is_const(distance) and distance.value % planes != 0
+
+
+def _plane(index: Expr, buffer: Buffer, an: Analyzer) -> tuple[Expr, int]:
+    """(t, n) where the index is in plane t % n of the n that the buffer consists of; n is 1 where it has no such."""
+    waiting = [index]
+    while waiting:
+        e = waiting.pop()
+        factors = [e]
+        while factors[-1].op == "mul":
+            factors += reversed(factors.pop().args)
+        if e.op in ("add", "sub"):
+            waiting += e.args[: 2 if e.op == "add" else 1]
+        for f in factors:
+            if f.op == "floormod" and E.is_const(f.args[1]):
+                rest = math.prod((x for x in factors if x is not f), start=f.args[1])
+                if an.poly(rest) == an.poly(buffer.shape[0]):
+                    return f.args[0], int(f.args[1].value)
+    return E.const(0), 1
 
 
 class _Lanes:
