@@ -26,6 +26,8 @@ NEEDED = (
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
+#: Parallel loops of a program that are begun once.
+FEW_REGIONS = 8
 #: Bytes that caches fetch at once.
 LINE = 64
 #: Nanoseconds that any call takes.
@@ -78,6 +80,8 @@ class Core:
     l3_byte: float = 0.083
     #: Beginning a parallel loop and waiting for its end.
     region: float = 4000.0
+    #: The same for a loop that is begun again and again, as in time steps: the threads are still looking for work.
+    next_region: float = 700.0
     #: Taking a task from the counter that all threads share, and setting it up.
     task: float = 120.0
     #: Instructions whose decoded form the front end keeps, and what each doubling beyond costs, as a share.
@@ -154,11 +158,14 @@ class AnalyticalModel(UntrainedModel):
         overheads = _overheads(seen, body, core)
         inside = np.hypot(pipes, busy["fetches"]) + np.sum(list(overheads.values()), axis=0)
         inside = inside * (1.0 + core.wide * np.log2(body.registers))
+        # what is done besides costs what all costs on average, the more so the more of it there is
+        average = np.maximum(inside / np.maximum(seen["iterations"], 1.0), core.side)
+        each = core.side + (average - core.side) * (1.0 - seen["main_stage_share"])
         outside = {
             "memory": busy.pop("memory"),
             "tasks": seen["tasks"] * core.task,
-            "side": np.maximum(seen["side_task_iterations"] - seen["side_iterations"] / core.units, 0.0) * core.side,
-            "regions": seen["regions"] * core.region,
+            "side": np.maximum(seen["side_task_iterations"] - seen["side_iterations"] / core.units, 0.0) * each,
+            "regions": _begun(seen["regions"], core),
         }
         shared = inside * np.maximum(seen["imbalance"], 1.0) + outside["memory"] + outside["tasks"]
         total = shared / core.units + outside["side"] + outside["regions"]
@@ -190,6 +197,12 @@ class Body:
         half = core.vector_bytes / np.maximum(f["vector_bytes"], 1.0) / 2
         found = np.where(plain & (f["innermost_extent"] >= half), np.maximum(half, 1.0), 1.0)
         return Body(times / found, copies * registers, registers, accumulators, is_sum, found)
+
+
+def _begun(regions: FloatArray, core: Core) -> FloatArray:
+    """The time of beginning so many parallel loops: the first few wake threads."""
+    few = np.minimum(regions, FEW_REGIONS)
+    return few * core.region + (regions - few) * core.next_region
 
 
 def _busy(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, FloatArray]:

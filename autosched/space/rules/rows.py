@@ -31,6 +31,8 @@ SHORT = 16
 LINE = 64
 #: Vectors of results that are written out; each comes with all that it is computed from.
 MOST_VECTORS = 32
+#: Vectors at least in a row whose first and last ones ask where they are.
+VECTORS_OF_BORDERED = 4
 #: Rows that are written out together.
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
@@ -342,14 +344,34 @@ def in_vectors(
     plan: Plan, stage: Stage, axes: Sequence[IterVar], alike: Sequence[Stage], owner: Stage
 ) -> tuple[list[Loop], Loop]:
     """Vectors along the row of some axes; the loops over the others, and that over the vectors of a row. Their lanes
-    are those of all stages that are `alike`, by a knob of their `owner`."""
+    are those of all stages that are `alike`, by a knob of their `owner`: where borders are asked for, so many that most
+    vectors of a row do not."""
     outer, row, n = _row(stage, axes)
     types = {t for x in alike for t in _types(x)}
-    block, lane = stage.split(
-        row, factor=plan.knob(owner, "lanes", long_lanes(plan.machine, sorted(types, key=str), n))
-    )
+    widths = long_lanes(plan.machine, sorted(types, key=str), n)
+    if n is not None and any(map(_asks_along_rows, alike)):
+        widths = [w for w in widths if VECTORS_OF_BORDERED * w <= n] or widths[:1]
+    known = plan.knob_of(owner, "lanes")
+    block, lane = stage.split(row, factor=plan.knob(owner, "lanes", widths) if known is None else known)
     stage.vectorize(lane)
     return outer, block
+
+
+def _asks_along_rows(stage: Stage) -> bool:
+    """Whether what is read, or computed, is another thing near the ends of rows, in stages along the same rows, too."""
+    waiting, seen = [stage], {stage}
+    while waiting:
+        reader = waiting.pop()
+        if not reader.axis or _is_decided_by(reader, reader.axis[-1]):
+            return bool(reader.axis)
+        for a in analysis.accesses(reader):
+            if None in a.steps(reader.axis[-1]):
+                return True
+            source = reader.schedule.stage(a.tensor)
+            if source not in seen and source.is_injective and a.is_contiguous(reader.axis[-1]):
+                seen.add(source)
+                waiting.append(source)
+    return False
 
 
 def _types(stage: Stage) -> list[DType]:
