@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from autosched.errors import LowerError
@@ -221,19 +220,15 @@ def _are_apart(a: Expr, b: Expr, buffer: Buffer, an: Analyzer) -> bool:
 
 def _plane(index: Expr, buffer: Buffer, an: Analyzer) -> tuple[Expr, int]:
     """(t, n) where the index is in plane t % n of the n that the buffer consists of; n is 1 where it has no such."""
-    waiting = [index]
-    while waiting:
-        e = waiting.pop()
-        factors = [e]
-        while factors[-1].op == "mul":
-            factors += reversed(factors.pop().args)
-        if e.op in ("add", "sub"):
-            waiting += e.args[: 2 if e.op == "add" else 1]
+    size, whole = an.poly(buffer.shape[0]), an.poly(index)
+    for factors, c in whole.terms.items():  # t % n * (size / n) is t * (size / n) - t // n * size
         for f in factors:
-            if f.op == "floormod" and E.is_const(f.args[1]):
-                rest = math.prod((x for x in factors if x is not f), start=f.args[1])
-                if an.poly(rest) == an.poly(buffer.shape[0]):
-                    return f.args[0], int(f.args[1].value)
+            n = int(f.args[1].value) if f.op == "floordiv" and E.is_const(f.args[1]) else 0
+            rest = tuple(x for x in factors if x is not f)
+            if n > 1 and c % n == 0 and Poly({rest: -c}) == size:
+                within = whole - Poly({factors: c}) - Poly({rest: -c // n}) * an.poly(f.args[0])
+                if not E.variables(within.expr()) & E.variables(f.args[0]):
+                    return f.args[0], n
     return E.const(0), 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autosched.ir.expr import variables
 from autosched.ir.visit import post_order
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis, rows
@@ -18,6 +19,8 @@ from autosched.te.tensor import ComputeOp, Tensor
 SHORT = 16
 #: Bytes of a strip of places, whose rows may lie far apart: fewer would leave most of each page unread.
 STRIP = (256, 4096)
+#: Vector registers for the states of a strip of which only the last times are wanted.
+REGISTERS = 16
 #: Operations of one update in a step of which threads may have a share, and of which they are sure to gain.
 LEAST_SHARED, SURELY_SHARED = 1 << 17, 1 << 22
 #: The same where what a step reads is turned first: it is all to stay in a second-level cache.
@@ -39,7 +42,9 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
     """
     op = stage.op
     assert isinstance(op, ScanOp)
-    places = [] if stage.is_output else common_places(plan, stage)[-1:]
+    carried = sum(t.dtype.bytes for t in op.outputs if _wants_last(plan, t))
+    is_long = not analysis.has_fewer([op.scan_axis], SHORT)
+    places = [] if stage.is_output or (carried and is_long) else common_places(plan, stage)[-1:]
     turned = _turned_reads(plan, stage)
     way = plan.choose(stage, "at", [*(p.name for p in places), ROOT])
     if way != ROOT:
@@ -51,6 +56,8 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
         kept = [x for x in others if x not in free]
         if free[-1] is others[-1]:
             least, most = (max(1, b // stage.tensor.dtype.bytes) for b in (TURNED_STRIP if turned else STRIP))
+            if carried:  # from one time to the next in registers
+                most = max(least, REGISTERS * plan.machine.vector_bytes // carried)
             free[-1], inner = stage.split(free[-1], factor=plan.knob(stage, "width", powers(least, most)))
             kept.append(inner)
         stage.reorder(*free, time, *kept)
@@ -61,6 +68,16 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
         each_step = isinstance(read, _TurnedRead) and read.in_each_step
         _turn(plan, read, *((stage, stage.scan_loop) if each_step else (host, loop)))
     plan.offer(stage, **{STEP: stage.scan_loop})
+
+
+def _wants_last(plan: Plan, tensor: Tensor) -> bool:
+    """Whether nobody wants an output of a scan but at times that are the same for all of a reader's loops."""
+    if tensor in plan.s.outputs:
+        return False
+    readers = [x for x in plan.s.readers(tensor) if x.scan_loop is None]
+    found = [(a, x) for x in readers for a in analysis.accesses(x) if a.tensor is tensor]
+    moving = (variables(a.indices[0]) & {i.var for i in (*x.axis, *x.reduce_axis)} for a, x in found)
+    return all(isinstance(x.op, ComputeOp) for x in readers) and not any(moving)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,11 @@ def _vector_axis(stage: Stage) -> IterVar | None:
 
 def _nearness(stage: Stage, read: Access, axis: IterVar) -> int:
     """The elements of a read, where neighbours along the axis are neighbours in memory; less than 0 where they lie
-    apart, 0 where they are the same."""
+    apart, 0 where they are the same. Those of a window count for its places, if there are more of them than terms."""
+    if axis.kind == "reduce" and read.is_contiguous(axis):
+        along = (a for a in stage.axis if read.is_contiguous(a))
+        if any(analysis.iterations([a]) >= analysis.iterations([axis]) for a in along):
+            return 0
     elements = analysis.iterations(a for a in (*stage.axis, *stage.reduce_axis) if read.mentions(a))
     return elements if read.is_contiguous(axis) else -elements * read.mentions(axis)
 

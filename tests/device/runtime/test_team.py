@@ -169,12 +169,33 @@ def expected(x: np.ndarray) -> np.ndarray:
     return 2 * (x.sum(axis=1)[:, None] + 8 * np.arange(8, dtype="float32")[::-1])
 
 
-@pytest.mark.parametrize("threads", [2, 16])
-def test_more_threads_than_cores_compute_all_rows(threads: int) -> None:
-    module = rows(threads)
-    for k in range(200):
-        x = np.full((64, 8), k, "float32") + np.arange(64, dtype="float32")[:, None]
+@pytest.mark.parametrize(("threads", "n"), [(2, 64), (16, 64), (3, 7), (11, 50)])
+def test_more_threads_than_cores_compute_all_rows(threads: int, n: int) -> None:
+    module = rows(threads, n)
+    for k in range(100):
+        x = np.full((n, 8), k, "float32") + np.arange(n, dtype="float32")[:, None]
         np.testing.assert_array_equal(module(x, np.full_like(x, -1)), expected(x))
+
+
+def test_each_thread_begins_with_its_own_part_of_a_loop(own_registries: None) -> None:
+    t = Team()
+    begun: dict[int, int] = {}
+
+    def note(place: float) -> float:
+        begun.setdefault(t.number(), int(place))
+        gather(begun, 3)  # type: ignore[arg-type]
+        return place
+
+    register_func("team.note", note)
+    x = te.placeholder((48,), name="x")
+    y = te.compute((48,), lambda i: call_packed("team.note", x[i], dtype="float32"), name="y")
+    s = create_schedule(y)
+    s[y].parallel(s[y].op.axis[0])
+    module, values = build(s, "llvm -threads=3", args=[x, y]), np.arange(48, dtype="float32")
+    for _ in range(3):
+        begun.clear()
+        np.testing.assert_array_equal(module(values, np.zeros_like(values)), values)
+        assert begun == {0: 0, 1: 16, 2: 32}
 
 
 def test_the_environment_says_whose_threads_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,3 +249,28 @@ def test_sums_over_earlier_times_are_in_vectors_of_places(at):
     turned, scan = plan.s["lower.global"], plan.s["found"]
     assert turned.attach.loop is scan.scan_loop, "each step turns what it adds up"
     assert turned not in plan.s.reads(plan.s["first"])
+
+
+def second_order(n=40, channels=300):
+    """A filter of two states, of which nobody wants any time, and of its output, of which all are wanted."""
+    x = te.placeholder((n, channels), name="x")
+    out, low = te.placeholder((n, channels), name="out"), te.placeholder((n, channels), name="low")
+    begin = [te.compute((1, channels), lambda t, i, k=k: k * x[0, i], name=f"first{k}") for k in (1, 2)]
+    y = te.compute((n, channels), lambda t, i: x[t, i] + low[t - 1, i], name="y")
+    kept = te.compute((n, channels), lambda t, i: 0.5 * x[t, i] - 0.25 * y[t, i] + low[t - 1, i], name="kept")
+    return x, te.scan(begin, [y, kept], [out, low], name="filtered")[0]
+
+
+def test_states_that_nobody_wants_stay_in_registers():
+    widths = planned(*second_order()).s.knobs["filtered_width"].values
+    assert max(widths) * 4 == 16 * LLVM.limits["vector_bytes"]
+    x = te.placeholder((40, 300), name="x")
+    assert max(planned(x, topi.cumsum(x, axis=0)).s.knobs["cumsum_width"].values) == 1024
+    assert planned(*orbit(steps=20)).decided["orbit_at"] == "root"  # long: only its last time is read elsewhere
+    check(second_order(), most=3)
+
+
+def test_rows_of_steps_that_ask_for_borders_have_several_vectors():
+    for n, widths in ((16, (8,)), (64, (8, 16)), (5000, (8, 16, 32))):
+        knob = planned(*heat(n)).s.knobs.get("states_lanes")
+        assert (knob.values if knob else (8,)) == widths, n

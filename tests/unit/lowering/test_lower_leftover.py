@@ -64,3 +64,26 @@ def test_loads_at_a_distance(stride: int) -> None:
     inputs = [[np.arange(length, dtype=np.int32)] for length in LENGTHS]
     for backend in ("native", "interpreter"):
         check_against_reference([a, b], s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_times_of_a_scan_take_turns(in_place: bool, sized: bool) -> None:
+    """What a step reads lies in another plane than what it stores, unless it stores in place: vectors may overlap."""
+    n = te.var("n") if sized else te.const(147, "int32")
+    x, state = te.placeholder((n,), "int32", name="X"), te.placeholder((5, n), "int32", name="state")
+    first = te.compute((1, n), lambda _, i: x[i], name="first")
+
+    def move(t: te.Expr, i: te.Expr) -> te.Expr:
+        left = state[t - 1, i if in_place else te.max(i - 1, 0)]
+        return te.if_then_else(i > 0, left + state[t - 1, i] * 2, 3)
+
+    step = te.compute((5, n), move, name="step")
+    last = te.compute((n,), lambda i: te.scan(first, step, state, name="S")[4, i], name="last")
+    s = create_schedule(last)
+    s[step].vectorize(s[step].split("i", factor=64)[1])
+    lanes = lanes_stored(lower_structure(s, [x, last], "llvm").bind())
+    assert lanes == ({64, 32, 8, 1} if in_place else {64, 32, 1})
+    inputs = [[np.arange(length, dtype=np.int32)] for length in (LENGTHS if sized else [147])]
+    for backend in ("native", "interpreter"):
+        check_against_reference([x, last], s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]

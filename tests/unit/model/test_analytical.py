@@ -118,3 +118,17 @@ def test_where_it_says_nothing():
         found.seconds(np.zeros((1, 2)))
     with pytest.raises(UsageError, match="positive"):
         found.fit(row(), [0.0], [0])
+
+
+def test_a_loop_that_is_begun_again_finds_its_threads_awake():
+    first, again = (seconds(regions=n + 1) - seconds(regions=n) for n in (1, 500))
+    assert 0 < again < first / 2
+
+
+def test_serial_work_costs_what_all_work_does_where_most_is_besides():
+    """Steps of a scan, before a result that only copies the last, against operands that are packed."""
+    besides = {"side_iterations": 2.0**20, "side_task_iterations": 2.0**20, "vector_arithmetic": 2.0**30}
+    model = AnalyticalModel(FEATURE_NAMES, core=CORE)
+    copies, steps = (model.parts(row(main_stage_share=x, **besides))["side"][0] for x in (1.0, 0.0))
+    assert copies == pytest.approx(2.0**19 * CORE.side)
+    assert steps > 2 * copies
