@@ -378,17 +378,14 @@ def scanned(m: Maker) -> Tensor | None:
     state = te.placeholder(a.shape, a.dtype, f"s{len(m.stages)}")
     k = te.reduce_axis((0, a.shape[0]), "k")
     sums = te.compute(
-        a.shape,
-        lambda t, *i: te.sum(state(te.min(k, t - 1), *i) * m.read(a, [t, *i]), axis=k, where=k < t),
-        name=f"h{len(m.stages)}",
+        a.shape, lambda t, *i: te.sum(state(te.min(k, t - 1), *i), axis=k, where=k < t), name=f"h{len(m.stages)}"
     )
 
     def step(t: Expr, *i: Expr) -> object:
-        last = [a.shape[-1] - 1 - i[-1] if whole else i[-1]]
-        before = state(t - back, *i[:-1], *last)
+        before = state(t - back, *i[:-1], a.shape[-1] - 1 - i[-1] if whole else i[-1])
         if near:
             before = te.max(before, state(t - 1, *i[:-1], te.max(i[-1] - 1, 0)))
-        if far and a.dtype.bits >= 32:
+        if far and a.dtype.bits >= 32 and m.size_of(a) < 64:  # sums are exact
             before = te.max(before, sums(t, *i))
         return te.min(before, const(8, a.dtype)) + m.read(a, [t, *i])
 
@@ -399,9 +396,8 @@ def scanned(m: Maker) -> Tensor | None:
     made = te.scan(init, update, state, name=f"t{len(m.stages)}")
     m.stages.append(made)
     m.bound[made] = m.size_of(a) + 8
-    if m.rng.random() < 0.5:
-        return m.stage(a.shape[1:], lambda *i: made(a.shape[0] - 1, *i) + 1, m.bound[made] + 1)
-    return made
+    wants_last = m.rng.random() < 0.5
+    return m.stage(a.shape[1:], lambda *i: made(a.shape[0] - 1, *i) + 1, m.bound[made] + 1) if wants_last else made
 
 
 def scattered(m: Maker) -> Tensor | None:
