@@ -210,7 +210,7 @@ def rows_and_columns(plan: Plan, stage: Stage) -> None:
     partial.unroll(near)
     other.unroll(row)
     columns.compute_with(other, band)
-    _columns(plan, stage)
+    _columns(plan, stage, stage.axis[0])
 
 
 @rule(
@@ -221,9 +221,11 @@ def bands_of_rows(plan: Plan, stage: Stage) -> None:
 
     for j: for k: R[j] += A[k, j]   ->   parallel for b: Q[b, 0:n] = sums of band b of rows;  R = Q[0] + Q[1] + ..
     """
+    axis = _vector_axis(stage)
+    at = stage.axis.index(axis) if axis is not None else -1
     band, _ = stage.split(fuse_all(stage, reduce_loops(stage)), nparts=plan.knob(stage, "bands", PIECES))
     bands = partial_results(plan, stage, band, "bands_of_rows")
-    _columns(plan, bands, parallel=bands.loops[0])
+    _columns(plan, bands, bands.axis[at + 1], parallel=bands.loops[0])
 
 
 @rule(when=_along_columns)
@@ -232,7 +234,7 @@ def sums_of_columns(plan: Plan, stage: Stage) -> None:
 
     for j: for k: R[j] += A[k, j]   ->   parallel for j.o: for k.o: unroll k.i: R[j.o*16 : +16] += A[k, j.o*16 : +16]
     """
-    _columns(plan, stage)
+    _columns(plan, stage, _vector_axis(stage))
 
 
 @rule(when=lambda plan, stage: _is_sum(stage))
@@ -265,8 +267,7 @@ def _is_large(plan: Plan, stage: Stage) -> bool:
     return read > plan.machine.l2
 
 
-def _columns(plan: Plan, stage: Stage, parallel: Loop | None = None) -> None:
-    axis = _vector_axis(stage)
+def _columns(plan: Plan, stage: Stage, axis: IterVar | None, parallel: Loop | None = None) -> None:
     column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
     outer = [x for x in spatial_loops(stage) if x is not column and x is not parallel]
     *slow, k = reduce_loops(stage)

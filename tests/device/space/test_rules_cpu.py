@@ -247,6 +247,19 @@ def test_a_window_slides_along_rows_and_keeps_them_for_a_task():
     check(pixel_sums(), most=20)
 
 
+def smoothed(n, terms):
+    x, k = te.placeholder((n + terms,), name="x"), te.reduce_axis((0, terms), "k")
+    return x, te.compute((n,), lambda i: te.sum(x[i + k], axis=k), name="smooth")
+
+
+def test_a_long_window_has_vectors_of_places():
+    args = smoothed(3000, 60)
+    assert settled(args)["smooth"] == "sums_of_columns"
+    assert settled(smoothed(40, 3000))["smooth"] != "sums_of_columns", "more terms than places are added up in lanes"
+    check(args, most=2)
+    check(smoothed(70, 60), most=6)  # so few places that terms are cut into bands, too
+
+
 def softmax_of(rows, columns=1024):
     x = te.placeholder((rows, columns), name="x")
     return x, nn.softmax(x)

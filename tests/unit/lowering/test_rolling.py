@@ -225,7 +225,7 @@ def _twice(s: Schedule) -> None:
     s["new_q"].split("i", factor=3, tail="shift_inwards")
 
 
-IN_PLACE: list[tuple[Callable[[Schedule], None], bool, tuple[int, int]]] = [
+IN_PLACE: list[tuple[Callable[[Schedule], object], bool, tuple[int, int]]] = [
     (_nothing, False, (1, 1)),
     (lambda s: s["new_q"].parallel("i"), False, (1, 1)),
     (lambda s: s["new_q"].vectorize(s["new_q"].split("i", factor=4)[1]), False, (1, 1)),
@@ -238,7 +238,7 @@ IN_PLACE: list[tuple[Callable[[Schedule], None], bool, tuple[int, int]]] = [
 
 @pytest.mark.parametrize(("change", "turned", "planes"), IN_PLACE)
 def test_a_step_in_place_of_the_one_before(
-    change: Callable[[Schedule], None], turned: bool, planes: tuple[int, int]
+    change: Callable[[Schedule], object], turned: bool, planes: tuple[int, int]
 ) -> None:
     args = _pair(turned)
     s = create_schedule(args[1])
@@ -260,7 +260,7 @@ def test_of_states_that_swap_the_last_is_in_place(as_tuple: bool) -> None:
     inits = [te.compute((1, PLACES), lambda t, i, k=k: x[t, i] + k, name=f"first{k}") for k in (0, 1)]
     updates = [te.compute((TIMES, PLACES), lambda t, i, k=k: swapped(t, i)[k], name=f"new{k}") for k in (0, 1)]
     if as_tuple:
-        updates = te.compute((TIMES, PLACES), swapped, name="new")
+        updates = list(te.compute((TIMES, PLACES), swapped, name="new"))
     made = te.scan(inits, updates, states, name="S")
     last = te.compute((PLACES,), lambda i: made[0][TIMES - 1, i] - made[1][TIMES - 1, i], name="last")
     s = create_schedule(last)
