@@ -8,6 +8,7 @@ the knobs, evaluated for whole batches of candidates (rows of knob indices).
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -33,6 +34,8 @@ from autosched.target import Target
 DEFAULT = "default"
 #: Sketches that are all lowered to count the feasible points of a space.
 FEW = 16
+#: Seconds of computing after which no more sketches are made of a workload.
+SKETCHING_S = 20.0
 #: Different reasons that the error of an impossible space lists.
 MOST_REASONS = 5
 
@@ -166,12 +169,13 @@ class Sketch(KnobPoints):
 @dataclass(frozen=True)
 class SearchSpace:
     """The union of a workload's sketches for a target; `untraced` has the combinations of choices that the
-    schedule refused, and why."""
+    schedule refused, and why, `cut` the reason why others were not made, empty where all were."""
 
     workload: Workload
     target: Target
     sketches: tuple[Sketch, ...]
     untraced: dict[str, str] = field(default_factory=dict)
+    cut: str = ""
 
     @property
     def size(self) -> int:
@@ -260,6 +264,7 @@ def template_space(
 ) -> SearchSpace:
     """The sketches of templates for a target, by default of the workload's own. Nothing is lowered.
 
+    After `SKETCHING_S` seconds of computing those that there are have to do, which `cut` says.
     Raises WorkloadError when there is no template for this kind of target, a size is not known, or the
     declared constraints leave no point in any sketch (naming those that conflict); and
     what the templates raise, if none of them gives a sketch.
@@ -277,16 +282,19 @@ def template_space(
     sketches: list[Sketch] = []
     counted: dict[Any, int] = {}
     refused: dict[str, Exception] = {}
-    for t in templates:
-        for name, choices, result in forks(workload, t, target):
-            if isinstance(result, Exception):
-                refused[name] = result
-            else:
-                again = partial(traced, workload, t, target, choices)
-                sketches.append(make_sketch(name, workload, result, target, sizes, again, counted))
+    cut, begun = "", time.thread_time()
+    for t, (name, choices, result) in ((one, made) for one in templates for made in forks(workload, one, target)):
+        if sketches and time.thread_time() - begun > SKETCHING_S:
+            cut = f"making sketches was ended after {SKETCHING_S:g} s, so the search has the first {len(sketches)}"
+            break
+        if isinstance(result, Exception):
+            refused[name] = result
+        else:
+            again = partial(traced, workload, t, target, choices)
+            sketches.append(make_sketch(name, workload, result, target, sizes, again, counted))
     if not sketches:
         raise _no_sketch(f"tune {workload.name}", refused)
-    space = SearchSpace(workload, target, tuple(sketches), {k: _reason(e) for k, e in refused.items()})
+    space = SearchSpace(workload, target, tuple(sketches), {k: _reason(e) for k, e in refused.items()}, cut)
     empty = space.impossible()
     if empty is not None:
         raise empty

@@ -74,6 +74,8 @@ class Session:
         self.run_id = new_id()
         self.notes: list[str] = []
         self._primed: PrimedCostModel | None = None
+        if cut := getattr(self.space, "cut", ""):
+            self.note(cut, "warning")
 
     @cached_property
     def device(self) -> dict[str, Any]:
