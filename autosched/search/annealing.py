@@ -114,7 +114,7 @@ class AnnealingSearch(PointStrategy):
         rows = []
         for number, (points, share) in enumerate(zip(self._points.sketches, shares, strict=True)):
             known = feasible(points.sketch, points.as_rows([c.indices for c in chosen if c.sketch == number]))
-            rows.append(np.concatenate([known, points.find(share, self._rng)]))
+            rows.append(np.concatenate([known, points.find(self._points.due(points, share), self._rng)]))
         return rows
 
     def _scored(self, rows: Sequence[IntArray]) -> FloatArray | None:

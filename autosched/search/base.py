@@ -98,7 +98,8 @@ class PointStrategy:
         while before < len(found) < n:
             before = len(found)
             for number, share in enumerate(self._points.shares(n - before, self._rng)):
-                rows = self._points.sketches[number].find(8 * share, self._rng)
+                points = self._points.sketches[number]
+                rows = points.find(8 * self._points.due(points, share), self._rng)
                 best = spread(rows, share, self._used[number])
                 found += self._points.mark([Candidate(number, tuple(rows[i].tolist())) for i in best])
         # An empty answer means that nothing is left, so make sure of it.

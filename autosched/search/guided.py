@@ -85,6 +85,7 @@ class GuidedSearch(PointStrategy):
         shares = self._points.shares(self._pool // 4 if total else self._pool, self._rng)
         pool = []
         for points, share, rows in zip(self._points.sketches, shares, parents, strict=True):
+            share = self._points.due(points, share)
             parts = [points.draw(4 * share, self._rng)[:share]]
             if len(rows):
                 count = -(-self._pool * len(rows) // total)

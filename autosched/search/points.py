@@ -11,6 +11,7 @@ and looking at one lowers it.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -100,6 +101,9 @@ SHORT_PATIENCE = 1 << 14
 
 #: This many sketches that nothing was drawn from yet may be looked at together.
 NEW = 16
+
+#: Seconds of computing after which, in one round, no other sketch is looked at for the first time.
+OPENING_S = 0.7
 
 #: Weights are floats; this is as good as any larger number.
 MOST = 10**300
@@ -281,6 +285,7 @@ class Points:
 
     def __init__(self, space: SpaceLike) -> None:
         self.sketches = [SketchPoints(sketch) for sketch in space.sketches]
+        self._round = time.thread_time()
 
     def valid(self, candidate: Candidate) -> bool:
         """Whether this is a point of the space, feasible or not."""
@@ -329,8 +334,9 @@ class Points:
     def shares(self, n: int, rng: np.random.Generator) -> list[int]:
         """`n` divided evenly over the sketches that have points left; the remainder goes by chance.
 
-        Of those that nothing was drawn from yet, `NEW` take part, by chance.
+        Of those that nothing was drawn from yet, `NEW` take part, by chance. A round begins with this call.
         """
+        self._round = time.thread_time()
         live = [number for number, points in enumerate(self.sketches) if points.weight() > 0]
         if self._unopened() > NEW:
             new = [number for number in live if not self.sketches[number].opened]
@@ -342,3 +348,7 @@ class Points:
         for position in rng.permutation(len(live))[: n % len(live)] if live else ():
             shares[live[position]] += 1
         return shares
+
+    def due(self, points: SketchPoints, share: int) -> int:
+        """The share of a sketch: 0 for one that nothing was drawn from yet, once the time to look at such is over."""
+        return share if points.opened or time.thread_time() - self._round <= OPENING_S else 0

@@ -32,10 +32,11 @@ from autosched.target import Target
 
 #: Name of the sketch that is the default schedule.
 DEFAULT = "default"
-#: Sketches that are all lowered to count the feasible points of a space.
+#: Sketches that are all lowered to count the feasible points of a space, and seconds of computing that it may take.
 FEW = 16
 #: Seconds of computing after which no more sketches are made of a workload.
 SKETCHING_S = 20.0
+COUNTING_S = 0.5
 #: Different reasons that the error of an impossible space lists.
 MOST_REASONS = 5
 
@@ -184,11 +185,13 @@ class SearchSpace:
     @cached_property
     def valid(self) -> int | None:
         """The number of feasible points, if that is known exactly and cheaply: it takes lowering all sketches,
-        which is not done for more than `FEW`."""
-        if len(self.sketches) > FEW:
-            return None
-        found = [s.valid_points for s in self.sketches]
-        return sum(v.count for v in found) if all(v.exact for v in found) else None
+        which is not done for more than `FEW`, and is ended after `COUNTING_S` seconds of computing."""
+        found, begun = 0, time.thread_time()
+        for s in self.sketches:
+            if len(self.sketches) > FEW or time.thread_time() - begun > COUNTING_S or not s.valid_points.exact:
+                return None
+            found += s.valid_points.count
+        return found
 
     @cached_property
     def remarks(self) -> list[tuple[str, str, str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 
 import numpy as np
 import pytest
@@ -104,6 +105,18 @@ def test_shares_are_even_and_leave_out_what_is_used_up():
     assert sorted(points.shares(7, rng())) == [2, 2, 3]
     points.mark([Candidate(2, ())])
     assert points.shares(8, rng())[2] == 0 and sum(points.shares(8, rng())) == 8
+
+
+def test_sketches_that_take_long_to_look_at_wait_for_a_later_round(monkeypatch):
+    clock = count()
+    monkeypatch.setattr(points_module.time, "thread_time", lambda: next(clock) * points_module.OPENING_S / 2)
+    points = Points(SyntheticSpace.standard())
+    for looked_at in (2, len(points.sketches)):
+        shares = points.shares(100, rng())
+        for number, (sketch, share) in enumerate(zip(points.sketches, shares, strict=True)):
+            due = points.due(sketch, share)
+            assert due == (share if number < looked_at else 0)
+            sketch.draw(due, rng())
 
 
 def test_fresh_keeps_order_and_drops_seen_infeasible_and_repeated_rows():
