@@ -16,7 +16,7 @@ from typing import Any
 
 from autosched.errors import DeviceError, Malformed
 from autosched.measure.jobs import PHASES
-from autosched.measure.pool import Event, WorkerPool
+from autosched.measure.pool import Event, Slot, WorkerPool
 from autosched.measure.proc import CpuSeconds
 from autosched.measure.process import KILLED, REPLY, TIMEOUT, Outcome
 from autosched.measure.protocol import Job, Measurement, MeasureOptions, RunAnswer, read_build, read_run
@@ -210,13 +210,19 @@ class BuildQueue:
             return
         pool.ensure("builder", min(options.builders, room + self.building))
         while room > 0 and (slot := pool.free("builder")) is not None:
-            task = self.pending[0]
+            task = self._next_for(slot)
             task.path = self._context.session.new_artifact()
             request = {"op": "build", "job": task.job.to_json(), "path": str(task.path), "known": self._known}
             if pool.submit(slot, request, [("build", CpuSeconds(task.job.patience * options.build_timeout_s))], task):
-                self.pending.popleft()
+                self.pending.remove(task)
+                slot.knows.add(task.job.sketch)
                 self.building += 1
                 room -= 1
+
+    def _next_for(self, slot: Slot) -> QueuedJob:
+        """The first job of a sketch that this builder has lowered, else of one that none has, else the first."""
+        others = {name for s in self._context.pool.slots for name in s.knows}
+        return min(self.pending, key=lambda task: (task.job.sketch not in slot.knows, task.job.sketch in others))
 
     def sort(self) -> None:
         """Put the built jobs into the order in which they were asked for, whichever builder was quicker."""

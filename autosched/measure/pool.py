@@ -21,7 +21,8 @@ _DOWN, _STARTING, _IDLE, _BUSY = "down", "starting", "idle", "busy"
 
 @dataclass
 class Slot:
-    """A place for one worker. `served` counts the jobs that its present process has finished."""
+    """A place for one worker. `served` counts the jobs that its present process has finished, `knows` has the names of
+    what it need not prepare again."""
 
     role: str
     worker: WorkerProcess
@@ -29,6 +30,7 @@ class Slot:
     token: Any = None
     served: int = 0
     starts: int = 0
+    knows: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class WorkerPool:
             raise
 
     def _start(self, slot: Slot) -> None:
-        slot.served = 0
+        slot.served, slot.knows = 0, set()
         slot.starts += 1
         try:
             if not (slot.starts == 1 and slot.worker.running):  # it was spawned

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched.errors import Malformed
-from autosched.measure.protocol import UNLOADED, read_build, read_run, read_time
+from autosched.measure.batch import BuildQueue, QueuedJob
+from autosched.measure.pool import Slot
+from autosched.measure.process import WorkerProcess
+from autosched.measure.protocol import UNLOADED, Job, MeasureOptions, read_build, read_run, read_time
 
 RUN = {"status": "ok", "error": "", "samples": [1e-3, 2e-3], "verified": "full", "run_s": 0.5, "number": 3}
 BUILD = {"status": "ok", "error": "", "digest": "ab", "build_s": 0.1}
@@ -74,3 +79,32 @@ def test_any_json_is_an_answer_or_an_answer_error(reply: dict[str, Any]) -> None
     for read in (read_run, read_time, read_build):
         with contextlib.suppress(Malformed):
             read(reply)
+
+
+class Builders:
+    """A pool of two builders, which note the jobs that they get."""
+
+    def __init__(self) -> None:
+        self.slots = [Slot("builder", WorkerProcess("b", [], {}, Path())) for _ in range(2)]
+        self.jobs: list[list[int]] = [[], []]
+        self.idle: list[Slot] = []
+
+    def ensure(self, role: str, count: int) -> None: ...
+
+    def free(self, role: str) -> Slot | None:
+        return self.idle.pop(0) if self.idle else None
+
+    def submit(self, slot: Slot, request: dict[str, Any], limits: Any, task: QueuedJob) -> bool:
+        self.jobs[self.slots.index(slot)].append(task.job.id)
+        return True
+
+
+def test_a_builder_keeps_to_the_sketches_that_it_has_lowered(tmp_path: Path) -> None:
+    pool = Builders()
+    session = SimpleNamespace(known=tmp_path, new_artifact=lambda: tmp_path)
+    context: Any = SimpleNamespace(pool=pool, session=session, options=MeasureOptions(builders=2))
+    queue = BuildQueue(context, [Job(i, name) for i, name in enumerate("aabbaac")], reuse=True)
+    for _ in range(4):
+        pool.idle = list(pool.slots)
+        queue.dispatch(100)
+    assert pool.jobs == [[0, 1, 4, 5], [2, 3, 6]]
