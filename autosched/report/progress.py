@@ -21,6 +21,7 @@ from autosched.report.text import finite
 from autosched.tuning import (
     PLAYOFF_SHARE,
     Event,
+    Expectation,
     Note,
     PlayoffDone,
     Preflight,
@@ -43,6 +44,7 @@ class TuningState:
         self.best: Record | None = None
         self.done = 0  # those of earlier runs included
         self.elapsed_s = 0.0
+        self.expected: Expectation | None = None
         self.failures: dict[str, int] = {}
         self.reasons: Counter[str] = Counter()
 
@@ -65,7 +67,7 @@ class TuningState:
     def _trial(self, event: TrialDone) -> bool:
         self.done = event.index
         self.elapsed_s, self.default_seconds = event.elapsed_s, event.default_seconds
-        self.failures = event.failures
+        self.failures, self.expected = event.failures, event.expected
         record = event.record
         if not record.ok:
             self.reasons[f"{record.status}: {first_line(record.error)}"] += 1
@@ -112,10 +114,12 @@ class TuningState:
         return f"{self.done}/{self.trials} trials" if self.trials is not None else text.plural(self.done, "trial")
 
     def pace_line(self) -> str:
-        """`3.1 trials/s, ETA 54 s`."""
+        """`3.1 trials/s, ETA 54 s`, and what more time would bring."""
         parts = [f"{self.rate:.1f} trials/s"] if self.rate else []
         if self.phase == "searching" and math.isfinite(self.left_s):
             parts.append(f"ETA {text.duration(self.left_s)}")
+        if self.expected is not None:
+            parts.append(text.more(self.expected))
         return ", ".join(parts)
 
     def best_line(self) -> str:
@@ -271,7 +275,7 @@ class JsonlDisplay(Display):
         self.write(json.dumps({"event": name, **_plain_fields(event)}, allow_nan=False))
 
 
-def _plain_fields(event: Event | TaskStanding) -> dict[str, Any]:
+def _plain_fields(event: Event | TaskStanding | Expectation) -> dict[str, Any]:
     return {f.name: _plain(getattr(event, f.name)) for f in fields(event)}
 
 
@@ -279,7 +283,7 @@ def _plain(value: Any) -> Any:
     """`value` as what JSON can hold; infinities become null."""
     if isinstance(value, Record):
         return finite({n: getattr(value, n) for n in ("id", "sketch", "knobs", "status", "seconds", "error")})
-    if isinstance(value, TaskStanding):
+    if isinstance(value, TaskStanding | Expectation):
         return _plain_fields(value)
     if isinstance(value, TuneResult):
         return finite(value.to_json())

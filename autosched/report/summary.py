@@ -66,6 +66,7 @@ def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str 
     rows += [("hardware limit", standing)] if standing else []
     rows += [("machine", _busy(result))] if result.strain else []
     rows += [("search", _effort(result))]
+    rows += [("more time", text.more(result.expected))] if result.expected is not None else []
     rows += [("note", note) for note in result.notes]
     width = max(len(name) for name, _ in rows)
     lines = [f"{result.workload}{f', {at}' if at else ''}"]

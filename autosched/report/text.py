@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autosched.tuning.budget import Expectation
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
@@ -35,6 +38,12 @@ def duration(value: float) -> str:
         return f"{whole // 60} min {whole % 60:02} s"
     minutes = round(value / 60)
     return f"{minutes // 60:,} h {minutes % 60:02} min"
+
+
+def more(e: Expectation) -> str:
+    """`another 2 min 05 s (310 trials): 1.2 % faster expected (0 to 4 %)`."""
+    gain, most = (f"{100 * x:.1f}".removesuffix(".0") if x < 0.0195 else f"{100 * x:.0f}" for x in (e.gain, e.most))
+    return f"another {duration(e.seconds)} ({plural(e.trials, 'trial')}): {gain} % faster expected (0 to {most} %)"
 
 
 def ratio(value: float) -> str:

@@ -5,7 +5,7 @@ several, `proposals` asks the strategy ahead of time, `budget` is what the time 
 is called with.
 """
 
-from autosched.tuning.budget import PLAYOFF_SHARE
+from autosched.tuning.budget import PLAYOFF_SHARE, Expectation
 from autosched.tuning.events import (
     Event,
     Note,
@@ -24,6 +24,7 @@ from autosched.tuning.tasks import TasksResult, tune_tasks
 __all__ = [
     "PLAYOFF_SHARE",
     "Event",
+    "Expectation",
     "Note",
     "PlayoffDone",
     "Preflight",

@@ -1,4 +1,5 @@
-"""`Budget`: the seconds of a run and the cost of its parts. `Neighbours`: other programs that use the CPUs.
+"""`Budget`: the seconds of a run and the cost of its parts. `Expectation`: what more of them would bring.
+`Neighbours`: other programs that use the CPUs.
 
 Proposing, building and running are counted apart. Lowering, imports and the check of the default schedule come once,
 before the first trial, and are not counted: they say nothing about how long the next trial takes.
@@ -10,6 +11,7 @@ import math
 import os
 import statistics
 from collections import deque
+from dataclasses import dataclass
 
 from autosched.measure.protocol import Measurement
 from autosched.records import STRAINED
@@ -121,6 +123,40 @@ class Budget:
             f"the budget of {self.seconds:g} s was used up before the first trial: preparing took {elapsed_s:.1f} s, "
             f"and one trial takes about {self.trial_s:.1f} s; give {enough} s or more"
         )
+
+
+# -- more time ------------------------------------------------------------------------------------
+# On recorded spaces the logarithm of the best time falls with the trials n like `DECAY * n ** -POWER`, on average.
+# What a run has found so far (its last gain, how many trials are near the best) says next to nothing about what it will find.
+# `experiments/expectation.py` fits the constants, and tells how often outcomes lie within the limits.
+#: How the mean falls with trials, and how many times the mean nine outcomes of ten do not exceed.
+DECAY, POWER, MOST = 0.5, 0.5, 3.5
+#: Fewer trials tell too little about the next ones.
+LEAST = 8
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The share by which the best time is expected to fall in so many more seconds, and trials.
+
+    `gain` is the mean, and nine outcomes of ten lie between 0 and `most`.
+
+    >>> Expectation.of(done=100, more=300, seconds=60.0)
+    Expectation(seconds=60.0, trials=300, gain=0.025, most=0.084)
+    """
+
+    seconds: float
+    trials: int
+    gain: float
+    most: float
+
+    @staticmethod
+    def of(done: int, more: int, seconds: float) -> Expectation | None:
+        """What `more` trials would bring after `done`; None after fewer than `LEAST`, or where none are left."""
+        if done < LEAST or more < 1:
+            return None
+        mean = DECAY * (done**-POWER - (done + more) ** -POWER)
+        return Expectation(seconds, more, round(1.0 - math.exp(-mean), 3), round(1.0 - math.exp(-MOST * mean), 3))
 
 
 # -- other programs -------------------------------------------------------------------------------

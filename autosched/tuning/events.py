@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autosched.records import Record
+from autosched.tuning.budget import Expectation
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class TuneResult:
     valid: int | None = None  #: those that are feasible, where that was counted
     predicted: Record | None = None
     unsearchable: bool = False  #: there was the default schedule only, because no other sketch could be made
+    expected: Expectation | None = None  #: from as many seconds again; None where nothing is left to search
     strain: float = 0.0  #: seconds for which threads waited for CPUs that other programs had, for each second of timing
 
     def to_json(self) -> dict[str, Any]:
@@ -96,6 +98,7 @@ class TrialDone:
     elapsed_s: float
     trials: int | None
     budget_s: float | None
+    expected: Expectation | None = None  #: from as many seconds as the search has taken
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ from autosched.space.workload import WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning import playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
-from autosched.tuning.budget import BATCHES, Budget, Neighbours
+from autosched.tuning.budget import BATCHES, Budget, Expectation, Neighbours
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
 from autosched.tuning.playoff import DEFAULT, PlayoffOutcome, label
 from autosched.tuning.predict import predict
@@ -178,6 +178,8 @@ class Run(Session):
         self.default_record: Record | None = None
         self.settled: Note | None = None  # why there is no choice but the default schedule
         self.neighbours = Neighbours()
+        self.expectation: Expectation | None = None  # of more time, as of the last batch
+        self._search_s = 0.0
         self._unsaved = 0
         self._impossible: set[str] = set()  # reasons why sketches cannot be built, as far as they were told
         self._begun_batches = 0
@@ -249,11 +251,23 @@ class Run(Session):
 
     def advance(self) -> bool:
         """Propose, measure and learn from one batch. False when there is nothing left to do."""
+        begun = time.monotonic()
         batch = next(self._batches, None)
         if batch is None:
             return False
         self.observe(list(self.measure(batch)))
+        self._search_s += time.monotonic() - begun
+        self.expectation = self._expectation()
         return True
+
+    def _expectation(self) -> Expectation | None:
+        """What as many seconds as the search has taken would bring; None where the goal is not time."""
+        ours = len(self.measured)
+        if not ours or self.costs.objective is not None:
+            return None
+        done, valid = self.resumed + ours, self.space.valid
+        more = ours if valid is None else min(ours, valid - done)
+        return Expectation.of(done, more, more * self._search_s / ours)
 
     @property
     def best_seconds(self) -> float:
@@ -464,6 +478,7 @@ class Run(Session):
             self.elapsed,
             self.limit,
             self.budget.seconds,
+            self.expectation,
         )
 
     # -- records ----------------------------------------------------------------------------------
@@ -519,6 +534,7 @@ class Run(Session):
             self.workload.as_text(trace, knobs),
             dict(knobs),
             unsearchable=self.settled is not None and self.settled.level == "warning",
+            expected=self.expectation,
         )
 
     def finish(self, result: TuneResult, interrupted: bool = False) -> TuneResult:

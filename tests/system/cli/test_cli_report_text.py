@@ -5,6 +5,7 @@ import math
 import pytest
 
 from autosched.report import text
+from autosched.tuning import Expectation
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,11 @@ def test_counts_and_ratios() -> None:
     assert text.plural(1200, "trial") == "1,200 trials"
     assert text.ratio(5.8349) == "5.83x"
     assert text.ratio(math.nan) == text.ratio(math.inf) == text.ratio(0) == "-"
+
+
+def test_more_time_has_one_line() -> None:
+    line = "another 2 min 05 s (310 trials): 1.2 % faster expected (0 to 4 %)"
+    assert text.more(Expectation(125.0, 310, 0.012, 0.039)) == line
 
 
 def test_census_has_the_most_frequent_first_and_no_zeros() -> None:

@@ -125,6 +125,11 @@ def test_a_budget_of_ten_seconds_is_good_for_several_trials(clock: Clock, tmp_pa
     assert 8 <= result.trials == sum(isinstance(e, TrialDone) for e in events)
     assert clock.now - 1000.0 <= 10.0
     assert result.best is not None and result.speedup == pytest.approx(2.0)
+    more = result.expected
+    assert more is not None and more.trials == result.trials and 0 < more.gain < more.most < 0.2
+    assert more.seconds == pytest.approx(0.25 * more.trials, rel=0.5)
+    told = [e.expected for e in events if isinstance(e, TrialDone)]
+    assert told[:8] == [None] * 8 and told[-1] is not None  # too few trials at first
 
 
 def test_a_budget_too_short_for_a_trial_says_how_long_one_takes(clock: Clock, tmp_path: Path) -> None:
