@@ -76,16 +76,18 @@ def read_transfer(
     version: str,
     width: int,
     folder: str | os.PathLike[str] | None = None,
+    alike: bool = False,
 ) -> Transfer:
     """Trials of other tasks than this one, from the folders that `find_folders` names.
 
-    Reads the logs of all workloads for this kind of target. Features are those of this `version`, of `width`
-    columns. Of more than 2000 trials, those of the same workload are kept, and the latest.
+    Reads the logs of all workloads for this kind of target, or with `alike` those of the same workload. Features are
+    those of this `version`, of `width` columns. Of more than 2000 trials, those of the same workload are kept, and the
+    latest.
     """
     wanted = f'"version":"{version}"'.encode()
     with_them: list[bytes] = []
     passed_over = 0
-    for line in _lines(task.workload, target_kind, folder):
+    for line in _lines(task.workload, target_kind, folder, alike):
         if wanted in line:
             with_them.append(line)
         else:
@@ -113,11 +115,11 @@ def _of_others(lines: Iterable[bytes], task: Task) -> list[Record]:
     return [r for r in latest(records) if r.status not in ("lost", PREDICTED) and Task.of(r) != task]
 
 
-def _lines(workload: str, target_kind: str, folder: str | os.PathLike[str] | None) -> Iterator[bytes]:
-    """All lines of the logs for a kind of target, those of this workload first, the last of a log first. A log
-    that cannot be read has none."""
+def _lines(workload: str, target_kind: str, folder: str | os.PathLike[str] | None, alike: bool) -> Iterator[bytes]:
+    """All lines of the logs for a kind of target, those of this workload first, or with `alike` alone, the last of a
+    log first. A log that cannot be read has none."""
     own = default_path(workload, target_kind, "").name
     paths = [p for place in find_folders(folder) for p in sorted(place.glob(f"*.{target_kind}.jsonl"))]
-    for path in sorted(paths, key=lambda p: p.name != own):
+    for path in sorted((p for p in paths if p.name == own or not alike), key=lambda p: p.name != own):
         with suppress(RecordError):
             yield from reversed([line for _, line in RecordLog(path).lines()])

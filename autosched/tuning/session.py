@@ -113,7 +113,8 @@ class Session:
             self.strategy = make()  # what a primed model knows decides how a strategy begins
 
     def learn_from_others(self) -> None:
-        """Let the model learn from what is recorded by now of other shapes, operators and devices.
+        """Let the model learn from what is recorded by now of other shapes and devices; where there is no analytical
+        model, of other operators, too.
 
         It learns from the features that records keep: computing those of 500 records took 4 to 5 s, and no later trial
         was better for it. Whoever changes features computes those of the packaged records anew
@@ -123,7 +124,9 @@ class Session:
             return
         folder = None if self.options.records is None else str(self.options.records)
         version, width = self.space.feature_version, len(self.space.feature_names)
-        found = read_transfer(self.task, self.target.kind, version=version, width=width, folder=folder)
+        # What records of other programs teach, the analytical model knows: in replay they gained nothing beyond it.
+        alike = self.prior is not None
+        found = read_transfer(self.task, self.target.kind, version=version, width=width, folder=folder, alike=alike)
         said = []
         if len(found.seconds):
             self._primed.prime(found.features, found.seconds, found.groups)

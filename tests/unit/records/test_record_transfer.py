@@ -48,6 +48,8 @@ def test_other_tasks_of_the_same_version(folder):
     assert sorted(found.groups.tolist()) == [0, 1, 2, 2] and found.groups[-1] == 0
     assert found.passed_over == 2
     assert found.describe(task) == "4 trials of 1 other shape, 1 other operator, 1 other device"
+    alike = read_transfer(task, "llvm", version=VERSION, width=2, folder=path, alike=True)
+    assert alike.describe(task) == "3 trials of 1 other shape, 1 other device"
 
 
 def test_no_records(tmp_path, folder):
