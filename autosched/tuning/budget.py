@@ -126,9 +126,10 @@ class Budget:
 
 
 # -- more time ------------------------------------------------------------------------------------
-# On recorded spaces the logarithm of the best time falls with the trials n like `DECAY * n ** -POWER`, on average.
-# What a run has found so far (its last gain, how many trials are near the best) says next to nothing about what it will find.
+# On recorded spaces the logarithm of the best time falls with the trials n like `DECAY * n ** -POWER`, on average. What
+# a run has found so far (its last gain, how many trials are near the best) says next to nothing about what follows.
 # `experiments/expectation.py` fits the constants, and tells how often outcomes lie within the limits.
+
 #: How the mean falls with trials, and how many times the mean nine outcomes of ten do not exceed.
 DECAY, POWER, MOST = 0.5, 0.5, 3.5
 #: Fewer trials tell too little about the next ones.
