@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from autosched import te, template, workload
 from autosched.schedule import Schedule, replay
 from autosched.space.default import default_schedule
 from autosched.space.features import FEATURE_NAMES, FEATURES
-from autosched.space.space import Sketch, make_sketch, template_space
+from autosched.space.space import SearchSpace, Sketch, make_sketch, template_space
 from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.testing.oracle import check_against_reference
@@ -145,6 +146,14 @@ def test_factors_that_come_out_as_zero_are_infeasible() -> None:
     sketch = sketch_of(apply)
     assert [v["rows"] for v in feasible(sketch)] == [2, 4]
     assert sketch.reasons((0,)) == ["the split of box_blur.y by rows//2 is not positive"]
+
+
+def test_the_points_of_a_space_are_counted_where_that_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    sketch = sketch_of(lanes_and_rows)
+    of_two = SearchSpace(sketch.workload, sketch.target, (sketch, sketch))
+    assert of_two.valid == 2 * len(feasible(sketch))
+    monkeypatch.setattr("autosched.space.space.COUNTING_S", -1.0)
+    assert replace(of_two).valid is None
 
 
 def test_a_sketch_without_knobs_is_one_point() -> None:
