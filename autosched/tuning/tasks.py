@@ -148,7 +148,7 @@ def tune_tasks(
     progress:     is told how all of them stand;  watch: is called with a task's position and each event of its run
 
     The rest is as for `tune`. Every task first gets one round; with `transfer`, each learns from the records of the
-    others. Raises UsageError for arguments that cannot be meant, and what `tune` raises before it measures.
+    others of the same operator. Raises UsageError for arguments that cannot be meant, and what `tune` raises before it measures.
     Ctrl-C ends the run with what was found so far, and `interrupted` set.
     """
     weights = _checked(tasks, weights, policy)
