@@ -60,9 +60,13 @@ class Core:
     store: float = 0.5
     #: Writing a register to the stack and reading it again.
     spill: float = 0.35
-    #: A lane that comes with a wide load and a shuffle, and one that is loaded for itself.
+    #: A lane that comes with a wide load and a shuffle, one that is loaded for itself, and one of 4 bytes or more,
+    #: which there are instructions for.
     strided: float = 0.06
     gathered: float = 2.0
+    gathered_word: float = 0.7
+    #: An element that a scalar loop reads far from the one before.
+    apart: float = 0.4
     #: A lane that asks whether it is there: at borders they are computed one after the other.
     masked: float = 0.4
     #: A byte that is written past the caches, and what one costs that a cache sends on later.
@@ -242,13 +246,14 @@ def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str,
     """Times that add up with those of the pipes."""
     # sums stay in registers: what is stored for good is what other stages store
     stored = f["vector_stores"] * np.where(body.is_sum, 1.0 - f["main_stage_share"], 1.0) / body.found
-    near = np.where(f["lanes"] > 1, np.maximum(f["strided_loads"] - f["gathered_loads"], 0.0), 0.0)
+    near = np.maximum(f["strided_loads"] - f["gathered_loads"], 0.0) * np.where(f["lanes"] > 1, core.strided, core.apart)
+    gathered = np.where(f["vector_bytes"] >= 4 * f["lanes"], core.gathered_word, core.gathered)
     return {
         "iterations": body.times * core.iteration,
         "entries": body.times / np.maximum(f["innermost_extent"], 1.0) * core.entry,
         "stores": stored * core.store,
         "spills": body.times * f["spilled_vectors"] * core.spill,
-        "strided": near * core.strided + f["gathered_loads"] * core.gathered,
+        "strided": near + f["gathered_loads"] * gathered,
         "masked": f["masked_loads"] * core.masked,
         "streamed": f["streamed_bytes"] * core.streamed,
         "control": f["guards"] * core.guard + f["choices"] * core.choice + f["index_arithmetic"] * core.index,
@@ -394,7 +399,7 @@ class CpuKernelModel(AnalyticalModel):
         """
         core = Core.of(limits.get("compute_units", units), limits)
         core = replace(core, task=40.0, region=15_000.0, guard=0.1, choice=0.25, index=0.005)
-        return replace(core, latency=2.0, strided=0.3, gathered=0.3)
+        return replace(core, latency=2.0, strided=0.3, gathered=0.3, gathered_word=0.3, apart=0.0)
 
     def _body(self, f: Mapping[str, FloatArray]) -> Body:
         """Of kernels without a loop, LLVM makes vectors along the work-items, as of any loop over neighbours."""

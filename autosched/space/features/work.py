@@ -18,19 +18,22 @@ from autosched.ir.expr import (
     is_index,
     logical_and,
     logical_not,
+    logical_or,
     maximum,
     minimum,
     select,
     variables,
 )
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import Allocate, Buffer, Stmt, walk
+from autosched.ir.stmt import Allocate, Buffer, For, Stmt, walk
 from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.space.features.memory import Footprints, Machine
 from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio, total
 
 #: Lanes no further apart than this come as wide loads and shuffles.
 WIDEST_STRIDE = 4
+#: Neighbouring columns from so many on are loaded as rows.
+FEWEST_TURNED = 4
 
 
 def work_features(
@@ -106,8 +109,16 @@ def _gathered(loads: Sequence[Expr], site: Site, an: Analyzer) -> Expr:
         for loop in (x for x in site.loops if x.kind == "vectorize"):
             by = step(load, loop.var, an)
             near = const(_is_pattern(load, site, an)) if by is None else compare("le", maximum(by, -by), WIDEST_STRIDE)
+            near = reduce(logical_or, (_turns(load, x, an) for x in site.copies), near)
             found.append(select(logical_and(loop.extent > 1, logical_not(near)), 1, 0))
     return total(found)
+
+
+def _turns(load: Expr, copies: For, an: Analyzer) -> Expr:
+    """Whether what is written out reads neighbours: rows are loaded then, and turned in registers."""
+    by = step(load, copies.var, an)
+    beside = const(False) if by is None else compare("eq", by, 1)
+    return logical_and(beside, copies.extent >= FEWEST_TURNED)
 
 
 def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
@@ -153,7 +164,8 @@ def _is_border(condition: Expr, site: Site, an: Analyzer) -> bool:
 
 def step(access: Expr, v: Expr, an: Analyzer) -> Expr | None:
     """Elements from what one iteration of a loop reads to what the next one does, clamps aside; None if it varies."""
-    offset = row_major_offset([unclamped(index, v) for index in access.args], access.value.shape)
+    moving = [unclamped(index, v) if v in variables(index) else const(0) for index in access.args]
+    offset = row_major_offset(moving, access.value.shape)
     linear = an.poly(offset).linear_in(v)
     if linear is None or any(v in variables(atom) for atom in linear[1].atoms()):
         return None

@@ -284,7 +284,8 @@ def is_window(stage: Stage) -> bool:
     if not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
         return False
     inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
-    return any(variables(i) & inner and variables(i) & outer for e in _reads(stage.body) for i in e.args)
+    places = (i for e in _reads(stage.body) for i in e.args if is_index(i))  # one that is read is no neighbour
+    return any(variables(i) & inner and variables(i) & outer for i in places)
 
 
 def is_stencil(stage: Stage) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import is_index, variables
@@ -21,7 +22,7 @@ from autosched.ir.visit import post_order
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.work import unclamped
 from autosched.space.rules import analysis, sums
-from autosched.space.rules.analysis import long_lanes, powers
+from autosched.space.rules.analysis import Access, long_lanes, powers
 from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import IterVar
 
@@ -33,6 +34,8 @@ LINE = 64
 MOST_VECTORS = 32
 #: Vectors at least in a row whose first and last ones ask where they are.
 VECTORS_OF_BORDERED = 4
+#: The shortest side of a transposition: neighbours less far apart come as wide loads and shuffles. Rows in registers.
+FEWEST_TURNED, MOST_TURNED = 5, 16
 #: Rows that are written out together.
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
@@ -115,57 +118,90 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
     _strips(plan, stage, outer, block, inside)
 
 
-def _turned_axis(stage: Stage) -> IterVar | None:
-    """The axis along which neighbours lie in memory of what is read, where it is not the innermost one of the result,
-    and nothing is read along both."""
-    found: set[IterVar] = set()
-    *others, column = stage.axis
+def _runs(stage: Stage) -> list[list[IterVar]]:
+    """The axes of a stage, those together that follow each other in the result and in all that it reads: one axis."""
+    reads = analysis.accesses(stage)
+
+    def follows(a: IterVar, b: IterVar, read: Access) -> bool:
+        if not (read.mentions(a) or read.mentions(b)):
+            return True
+        first, second = read.dimension(a), read.dimension(b)
+        return first is not None and second == first + 1 and read.tensor.shape[second] is b.extent
+
+    runs = [[stage.axis[0]]]
+    for a, b in pairwise(stage.axis):
+        if all(follows(a, b, read) for read in reads):
+            runs[-1].append(b)
+        else:
+            runs.append([b])
+    return runs
+
+
+def _turned_run(stage: Stage) -> list[IterVar] | None:
+    """The axes along which neighbours lie in memory of what is read, where they are not the innermost ones of the
+    result, and nothing is read along both."""
+    found: dict[int, None] = {}
+    runs = _runs(stage)
+    column = stage.axis[-1]
     for a in analysis.accesses(stage):
-        along = [axis for axis in stage.axis if a.is_contiguous(axis)]
+        along = [i for i, run in enumerate(runs) if a.is_contiguous(run[-1])]
         if a.mentions(column) and not a.is_contiguous(column):
-            found.update(along[:1] or [column])
-    return found.pop() if len(found) == 1 and found <= set(others) else None
+            found.update(dict.fromkeys(along[:1] or [len(runs) - 1]))
+    turned = list(found)
+    return runs[turned[0]] if len(turned) == 1 and turned[0] < len(runs) - 1 else None
 
 
 def is_turned(plan: Plan, stage: Stage) -> bool:
     """Whether a stage is a transposition: what it reads lies along another axis than its rows."""
     if not _is_map(plan, stage) or len(stage.axis) < 2:
         return False
-    axis = _turned_axis(stage)
-    return axis is not None and not any(analysis.has_fewer([a], SHORT) for a in (axis, stage.axis[-1]))
+    run = _turned_run(stage)
+    return run is not None and not any(analysis.has_fewer(axes, FEWEST_TURNED) for axes in (run, _runs(stage)[-1]))
+
+
+def _turned_loops(stage: Stage) -> tuple[list[Loop], tuple[Loop, int | None], tuple[Loop, int | None]]:
+    """Of a transposition the outer loops, and with their lengths that along what it reads, and that of its rows."""
+    turned, (*others, column) = _turned_run(stage), _runs(stage)
+    assert turned is not None
+    outer = [fuse_all(stage, [stage.roots[a] for a in run]) for run in others if run != turned]
+    both = ((fuse_all(stage, [stage.roots[a] for a in run]), analysis.points(run)) for run in (turned, column))
+    return outer, *both  # type: ignore[return-value]
 
 
 @rule(when=is_turned)
 def turned_tiles(plan: Plan, stage: Stage) -> None:
-    """Transpositions: small squares, whose columns are loaded as rows and turned in registers.
+    """Transpositions: small squares, whose columns are loaded as rows and turned in registers, along what is read.
 
-    for i: for j: B[i, j] = A[j, i]   ->   parallel for i.o: for j.o: unroll i.i: B[i.i, j.o*16 : +16] = A[.., i.i]
+    for i: for j: B[i, j] = A[j, i]   ->   parallel for i.o: for j.o: for i.m: unroll i.i: B[i.i, j.o*16 : +16] = ..
     """
-    turned = _turned_axis(stage)
-    assert turned is not None
-    types = _types(stage)
-    outer = [stage.roots[a] for a in stage.axis[:-1] if a is not turned]
-    whole = max(1, plan.machine.vector_bytes // max(t.bytes for t in types))
-    block, lane = stage.split(stage.roots[stage.axis[-1]], factor=plan.knob(stage, "lanes", (whole, 2 * whole)))
-    strip, near = stage.split(stage.roots[turned], factor=plan.knob(stage, "near", (whole // 2 or 1, whole)))
-    task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 16)))
-    blocks, block = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 16)))
-    stage.reorder(*outer, task, blocks, strip, block, near, lane)
+    whole = max(1, plan.machine.vector_bytes // max(t.bytes for t in _types(stage)))
+    sides = [max(2, whole // 2), whole]
+    outer, (along, length), (column, width) = _turned_loops(stage)
+
+    def fitting(values: Sequence[int], n: int | None) -> list[int]:
+        return [v for v in values if n is None or v < 2 * n] or [values[0]]
+
+    block, lane = stage.split(column, factor=plan.knob(stage, "lanes", fitting(sides, width)))
+    near_by = fitting([min(v, MOST_TURNED) for v in sides], length)
+    strip, near = stage.split(along, factor=plan.knob(stage, "near", near_by))
+    most = (n and -(-n // sides[0]) for n in (length, width))
+    strips, blocks = (fitting(powers(1, 64), n) for n in most)
+    task, strip = stage.split(strip, factor=plan.knob(stage, "strips", strips))
+    blocks_, block = stage.split(block, factor=plan.knob(stage, "blocks", blocks))
+    stage.reorder(*outer, task, blocks_, block, strip, near, lane)
     stage.unroll(near)
     stage.vectorize(lane)
-    task = fuse_all(stage, [*outer, task])
+    task = fuse_all(stage, [*outer, task, blocks_])
     stage.parallel(task)
     plan.offer(stage, task=task)
 
 
 def squares(plan: Plan, stage: Stage) -> None:
     """The same for a stage that is computed at a loop of another: squares of vectors, row after row."""
-    turned = _turned_axis(stage)
-    assert turned is not None
-    outer = [stage.roots[a] for a in stage.axis[:-1] if a is not turned]
     whole = max(1, plan.machine.vector_bytes // max(t.bytes for t in _types(stage)))
-    block, lane = stage.split(stage.roots[stage.axis[-1]], factor=whole)
-    strip, near = stage.split(stage.roots[turned], factor=whole)
+    outer, (along, _), (column, _) = _turned_loops(stage)
+    block, lane = stage.split(column, factor=whole)
+    strip, near = stage.split(along, factor=whole)
     stage.reorder(*outer, strip, block, near, lane)
     stage.unroll(near)
     stage.vectorize(lane)

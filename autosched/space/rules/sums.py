@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from autosched.ir.expr import Expr
 from autosched.ir.visit import substitute
 from autosched.schedule.schedule import Schedule
@@ -14,6 +16,8 @@ from autosched.te.tensor import IterVar, Tensor
 
 #: A reduction of fewer independent results than this for each thread is cut into pieces, too.
 FEW_RESULTS = 16
+#: Lanes of the vectors of a short row, at least.
+FEWEST_LANES = 4
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)
 #: Bytes of a row that are read in one go, at least: nothing foretells where the next row is gone on with.
@@ -313,7 +317,9 @@ def _in_lanes(plan: Plan, stage: Stage) -> Stage:
     k = fuse_all(stage, reduce_loops(stage))
     n = analysis.length(stage.reduce_axis[-1]) if len(stage.reduce_axis) == 1 else None
     widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
-    stage.split(k, factor=plan.knob(stage, "partial", [*widths, 2 * widths[-1]]))
+    if n is not None and n < 4 * widths[0]:  # of a short row most would be a rest
+        widths = [*widths, *(v for v in (math.gcd(n, widths[0]),) if v >= FEWEST_LANES)]
+    stage.split(k, factor=plan.knob(stage, "partial", [*widths, 2 * max(widths)]))
     partial = partial_results(plan, stage, stage.loops[-1], "lanes_of_sums", factor_axis=-1)
     *spatial, lane = spatial_loops(partial)
     partial.reorder(*spatial, *reduce_loops(partial), lane)
