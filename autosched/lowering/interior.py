@@ -75,7 +75,7 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collectio
             an.bind(s.var, start, start + an.poly(s.extent) - 1)
         over = frozenset(s.var for s in relaxed)
         for question in _questions(loop.body, an):
-            mentioned = E.variables(question.node)
+            mentioned = asked_of(question.node)
             if loop.var not in mentioned or mentioned & (serial | items) or (only and question.node not in only):
                 continue
             is_guard = question.node.dtype.is_bool and E.is_const(question.answer, True)
@@ -89,6 +89,11 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collectio
         span.asked += unsolved.asked
         span.answers.update(unsolved.answers)
     return span if span.answers else None
+
+
+def asked_of(node: Expr) -> frozenset[Expr]:
+    """The variables that decide a question: of a choice, those of its condition."""
+    return E.variables(node.args[0] if node.op in ("select", "if_then_else") else node)
 
 
 def _is_work_item(s: For) -> bool:

@@ -32,7 +32,7 @@ from autosched.ir.stmt import (
     with_children,
 )
 from autosched.ir.visit import post_order, substitute
-from autosched.lowering.interior import Span, interior_of, is_inside, is_relaxed, limits, solve
+from autosched.lowering.interior import Span, asked_of, interior_of, is_inside, is_relaxed, limits, solve
 from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
 from autosched.lowering.unroll import hint
 
@@ -294,7 +294,7 @@ def _tiles(body: Stmt, span: Span, an: Analyzer) -> dict[tuple[Poly, int], dict[
 def _scalar_border(body: Stmt, span: Span) -> Stmt:
     """`body` for the border, which runs rarely and should be short: unrolled loops, and vector loops that the
     questions mention, become serial loops, to be cut in turn. Masked vectors stay."""
-    asked = frozenset(v for node in span.answers for v in variables(node))
+    asked = frozenset(v for node in span.answers for v in asked_of(node))
 
     def scalar(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "unroll" and _asks(s, span):

@@ -246,7 +246,9 @@ def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str,
     """Times that add up with those of the pipes."""
     # sums stay in registers: what is stored for good is what other stages store
     stored = f["vector_stores"] * np.where(body.is_sum, 1.0 - f["main_stage_share"], 1.0) / body.found
-    near = np.maximum(f["strided_loads"] - f["gathered_loads"], 0.0) * np.where(f["lanes"] > 1, core.strided, core.apart)
+    near = np.maximum(f["strided_loads"] - f["gathered_loads"], 0.0) * np.where(
+        f["lanes"] > 1, core.strided, core.apart
+    )
     gathered = np.where(f["vector_bytes"] >= 4 * f["lanes"], core.gathered_word, core.gathered)
     return {
         "iterations": body.times * core.iteration,

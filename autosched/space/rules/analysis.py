@@ -212,6 +212,17 @@ def recomputed(stage: Stage) -> float:
     return used / iterations(stage.axis)
 
 
+def _outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
+    """The index expressions in some expressions that are no place of a read."""
+    waiting = list(body)
+    while waiting:
+        e = waiting.pop()
+        if is_index(e):
+            yield e
+        elif e.op != "read":
+            waiting += e.args
+
+
 @_while_unchanged
 def readers(stage: Stage) -> list[Stage]:
     """The stages that read it in loops of their own, in order."""
@@ -308,7 +319,7 @@ def is_stencil(stage: Stage) -> bool:
     axes = [a for a in stage.axis if not has_fewer([a], FEW_TERMS)]
     if axes and has_fewer(stage.reduce_axis, MOST_CHANNELS + 1):
         return True
-    found = _made_of(stage)
+    found, _ = made_of(stage)
     if not {sum(a.mentions(axis) for axis in axes) for a in found} <= {0, len(axes)} or not axes:
         return False
     rows = (
@@ -331,26 +342,30 @@ def _is_cut_short(stage: Stage) -> bool:
     return False
 
 
-def _made_of(stage: Stage) -> list[Access]:
-    """The reads of a stage in terms of its own axes, through producers of which it takes one element at a time."""
+@_while_unchanged
+def made_of(stage: Stage) -> tuple[list[Access], frozenset[Expr]]:
+    """The reads of a stage in terms of its own axes, through producers of which it takes one element at a time; and
+    the variables whose values themselves, not only the elements there, decide what comes out, as in conditions."""
     found: list[Access] = []
+    asked: set[Expr] = set()
     waiting = [(stage, {a.var: a.var for a in (*stage.axis, *stage.reduce_axis)})]
     seen: set[tuple[Tensor, tuple[Expr, ...]]] = set()
     while waiting:
         reader, at = waiting.pop()
+        asked.update(v for e in _outside_reads(reader.body) for v in variables(substitute(e, at)))
         places: dict[Tensor, list[tuple[Expr, ...]]] = {}
         for e in _reads(reader.body):
             places.setdefault(e.value, []).append(tuple(simplify(substitute(i, at)) for i in e.args))
         for tensor, some in places.items():
             source = stage.schedule.stage(tensor)
-            if len(some) == 1 and source.is_injective:
+            if len(some) == 1 and source.is_injective and not source.is_output:
                 if (tensor, some[0]) in seen:
                     continue
                 seen.add((tensor, some[0]))
                 waiting.append((source, {a.var: i for a, i in zip(source.axis, some[0], strict=True)}))
             else:
                 found += [Access(tensor, indices) for indices in some]
-    return found
+    return found, frozenset(asked)
 
 
 def is_contraction(stage: Stage) -> bool:

@@ -28,6 +28,8 @@ from autosched.te.tensor import IterVar
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16
+#: A row of fewer may be joined to the next.
+LONG = 1024
 #: Bytes of a line of a cache.
 LINE = 64
 #: Vectors of results that are written out; each comes with all that it is computed from.
@@ -77,7 +79,7 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
     if _is_flat(stage):
         _one_row(plan, stage, types)
         return
-    outer, row, n = _row(stage)
+    outer, row, n = _row(stage, inner=_long_row(plan, stage))
     block, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types, n)))
     stage.vectorize(lane)
     _stream_stores(plan, stage, lane)
@@ -120,7 +122,7 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
 
 def _runs(stage: Stage) -> list[list[IterVar]]:
     """The axes of a stage, those together that follow each other in the result and in all that it reads: one axis."""
-    reads = analysis.accesses(stage)
+    reads, asked = analysis.made_of(stage)
 
     def follows(a: IterVar, b: IterVar, read: Access) -> bool:
         if not (read.mentions(a) or read.mentions(b)):
@@ -130,7 +132,7 @@ def _runs(stage: Stage) -> list[list[IterVar]]:
 
     runs = [[stage.axis[0]]]
     for a, b in pairwise(stage.axis):
-        if all(follows(a, b, read) for read in reads):
+        if asked.isdisjoint((a.var, b.var)) and all(follows(a, b, read) for read in reads):
             runs[-1].append(b)
         else:
             runs.append([b])
@@ -143,7 +145,7 @@ def _turned_run(stage: Stage) -> list[IterVar] | None:
     found: dict[int, None] = {}
     runs = _runs(stage)
     column = stage.axis[-1]
-    for a in analysis.accesses(stage):
+    for a in analysis.made_of(stage)[0]:
         along = [i for i, run in enumerate(runs) if a.is_contiguous(run[-1])]
         if a.mentions(column) and not a.is_contiguous(column):
             found.update(dict.fromkeys(along[:1] or [len(runs) - 1]))
@@ -360,11 +362,30 @@ def _is_padding(stage: Stage) -> bool:
     return analysis.flops(stage) == 0 and any(e.op == "if_then_else" for e in post_order(stage.body))
 
 
-def _row(stage: Stage, axes: Sequence[IterVar] = ()) -> tuple[list[Loop], Loop, int | None]:
+def _long_row(plan: Plan, stage: Stage) -> int:
+    """How many innermost axes, which are one axis of all that is read, make a long row: most of a vector at the end of
+    a short one would be a rest. Enough rows are left for all threads, and producers keep the rows that they have."""
+    run, inner = len(_runs(stage)[-1]), _joined(stage.axis)
+    if _has_producers(stage):
+        return inner
+    while inner < run and analysis.has_fewer(stage.axis[-inner:], LONG):
+        if analysis.has_fewer(stage.axis[: -inner - 1], 8 * plan.target.num_threads):
+            break
+        inner += 1
+    return inner
+
+
+def _has_producers(stage: Stage) -> bool:
+    """Whether it reads what may still be computed at its loops."""
+    sources = (stage.schedule.stage(a.tensor) for a in analysis.made_of(stage)[0])
+    return any(not source.is_placeholder and not source.is_output for source in sources)
+
+
+def _row(stage: Stage, axes: Sequence[IterVar] = (), inner: int = 0) -> tuple[list[Loop], Loop, int | None]:
     """Of the loops over some axes, or all, the outer ones, the innermost ones as one that is long enough for vectors,
     and how long that is."""
     axes = axes or stage.axis
-    loops, inner = [stage.roots[a] for a in axes], _joined(axes)
+    loops, inner = [stage.roots[a] for a in axes], inner or _joined(axes)
     return loops[:-inner], fuse_all(stage, loops[-inner:]), analysis.points(axes[-inner:])
 
 
@@ -421,11 +442,10 @@ def _types(stage: Stage) -> list[DType]:
 
 
 def _is_flat(stage: Stage) -> bool:
-    """Every element is read at the very place that is written."""
+    """Every element is read at the very place that is written, and no place is asked for."""
     axes = [a.var for a in stage.axis]
-    reads = analysis.accesses(stage)
-    sources = [stage.schedule.stage(a.tensor) for a in reads]
-    if any(not source.is_placeholder and not source.is_output for source in sources):
+    reads, asked = analysis.made_of(stage)
+    if _has_producers(stage) or not asked.isdisjoint(axes):
         return False
     return all(
         not any(variables(i) for i in a.indices)
