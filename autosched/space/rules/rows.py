@@ -37,7 +37,7 @@ MOST_VECTORS = 32
 #: Vectors at least in a row whose first and last ones ask where they are.
 VECTORS_OF_BORDERED = 4
 #: The shortest side of a transposition: neighbours less far apart come as wide loads and shuffles. Rows in registers.
-FEWEST_TURNED, MOST_TURNED = 5, 16
+FEWEST_TURNED, MOST_TURNED = 4, 16
 #: Rows that are written out together.
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
@@ -158,7 +158,7 @@ def is_turned(plan: Plan, stage: Stage) -> bool:
     if not _is_map(plan, stage) or len(stage.axis) < 2:
         return False
     run = _turned_run(stage)
-    return run is not None and not any(analysis.has_fewer(axes, FEWEST_TURNED) for axes in (run, _runs(stage)[-1]))
+    return run is not None and not any(analysis.has_fewer(axes, FEWEST_TURNED + 1) for axes in (run, _runs(stage)[-1]))
 
 
 def _turned_loops(stage: Stage) -> tuple[list[Loop], tuple[Loop, int | None], tuple[Loop, int | None]]:
@@ -178,19 +178,27 @@ def turned_tiles(plan: Plan, stage: Stage) -> None:
     """
     whole = max(1, plan.machine.vector_bytes // max(t.bytes for t in _types(stage)))
     sides = [max(2, whole // 2), whole]
+    rows = [min(MOST_TURNED, max(FEWEST_TURNED, whole // n)) for n in (4, 2)]
     outer, (along, length), (column, width) = _turned_loops(stage)
 
     def fitting(values: Sequence[int], n: int | None) -> list[int]:
-        return [v for v in values if n is None or v < 2 * n] or [values[0]]
+        return [v for v in values if n is None or v <= n] or [values[0]]
 
-    block, lane = stage.split(column, factor=plan.knob(stage, "lanes", fitting(sides, width)))
-    near_by = fitting([min(v, MOST_TURNED) for v in sides], length)
-    strip, near = stage.split(along, factor=plan.knob(stage, "near", near_by))
+    def cut(loop: Loop, n: int | None, name: str, values: Sequence[int]) -> tuple[Loop, Loop]:
+        """Whole squares: the last one moves back to end at the edge."""
+        factor = plan.knob(stage, name, fitting(values, n))
+        tail = "guard" if n is None or n < max(fitting(values, n)) or loop.root is None else "auto"
+        return stage.split(loop, factor=factor, tail=tail)
+
+    block, lane = cut(column, width, "lanes", sides)
+    strip, near = cut(along, length, "near", rows)
     most = (n and -(-n // sides[0]) for n in (length, width))
     strips, blocks = (fitting(powers(1, 64), n) for n in most)
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", strips))
     blocks_, block = stage.split(block, factor=plan.knob(stage, "blocks", blocks))
     stage.reorder(*outer, task, blocks_, block, strip, near, lane)
+    for loop in (block, strip):
+        stage.pragma(loop, "loop_partition_hint", 0)
     stage.unroll(near)
     stage.vectorize(lane)
     task = fuse_all(stage, [*outer, task, blocks_])

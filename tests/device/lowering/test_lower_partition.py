@@ -382,3 +382,16 @@ def test_questions_about_other_tiles_are_asked_one_by_one() -> None:
     s[wide].vectorize(y)
     for backend in ("native", "interpreter"):
         check_against_reference([a, b], s, "llvm", [np.arange(20, dtype="int32")], backend)
+
+
+def test_a_choice_that_lanes_do_not_differ_in_leaves_vectors_whole() -> None:
+    """Rows of one source or of the other: each is copied in vectors, not only those of the first."""
+    a, b = (te.placeholder((5, 32), name=name) for name in "ab")
+    rows = te.compute((10, 32), lambda i, j: te.if_then_else(i < 5, a[i, j], b[i - 5, j]), name="rows")
+    s = create_schedule(rows)
+    s[rows].vectorize(s[rows].split("j", factor=8)[1])
+    f = lower_structure(s, [a, b, rows], "llvm").bind()
+    stores = [x for x in walk(f.body) if isinstance(x, Store)]
+    assert stores and all(x.value.dtype.lanes == 8 for x in stores)
+    data = [np.arange(160, dtype="float32").reshape(5, 32) * k for k in (1, -1)]
+    check_against_reference([a, b, rows], s, "llvm", data)

@@ -448,6 +448,55 @@ def test_transpositions_are_turned():
     check((x, few))
 
 
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 0, 2, 1), (1, 3, 2, 0)])
+def test_permutes_turn_squares(order):
+    """Axes that stay together are one; the last square of a side moves back to end at the edge."""
+    x = te.placeholder((7, 19, 5, 21), "uint8", name="x")
+
+    def at(*to):
+        return x[tuple(to[order.index(axis)] for axis in range(4))]
+
+    args = (x, te.compute(tuple(x.shape[axis] for axis in order), at, name="y"))
+    plan = planned(*args)
+    assert plan.done[plan.s["y"]] == "turned_tiles"
+    check(args)
+
+
+def concatenated(axis, shape=(4, 20, 5, 18)):
+    """Two tensors one after the other along an axis, then a ReLU."""
+    a, b = (te.placeholder(shape, name=name) for name in "ab")
+    n = shape[axis]
+
+    def of_two(*at):
+        beyond = tuple(i - n if d == axis else i for d, i in enumerate(at))
+        return te.if_then_else(at[axis] < n, a[at], b[beyond])
+
+    whole = tuple(2 * n if d == axis else m for d, m in enumerate(shape))
+    joined = te.compute(whole, of_two, name="joined")
+    return a, b, te.compute(whole, lambda *at: te.max(joined[at], 0.0), name="relu")
+
+
+@pytest.mark.parametrize(("axis", "row"), [(1, ["at2", "at3"]), (3, ["at3"]), (2, ["at3"])])
+def test_rows_of_both_sources_are_joined_where_nothing_asks_for_their_place(axis, row):
+    args = concatenated(axis)
+    plan = planned(*args)
+    assert plan.done[plan.s["relu"]] == "whole_rows"
+    lane = plan.s["relu"].loops[-1]
+    assert lane.name == ".".join(row) + ".fused" * (len(row) > 1) + ".inner" and lane.kind == "vectorize"
+    check(args)
+
+
+def test_elements_that_data_look_up_are_no_window():
+    """Rows of a sparse matrix are added up in lanes, as many as divide a short row."""
+    values, x = te.placeholder((600, 12), name="values"), te.placeholder((600,), name="x")
+    columns, k = te.placeholder((600, 12), "int32", name="columns"), te.reduce_axis((0, 12), "k")
+    args = values, columns, x, te.compute((600,), lambda i: te.sum(values[i, k] * x[columns[i, k]], axis=k), name="y")
+    plan = planned(*args)
+    assert plan.done[plan.s["y"]] == "lanes_of_sums"
+    assert 4 in plan.s.knobs["y_partial"].values
+    check(args)
+
+
 def test_what_is_read_once_for_each_element_is_inlined_however_often_it_is_read():
     """Weights that only their own pixel uses, in two sums: each is computed once, and shared."""
     x, v, u = te.placeholder((20, 40), name="x"), te.reduce_axis((0, 3), "v"), te.reduce_axis((0, 3), "u")

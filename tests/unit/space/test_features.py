@@ -198,6 +198,21 @@ def test_lanes_that_are_loaded_for_themselves() -> None:
     assert gathered(lambda i, j: a[i, j * 5]) == gathered(lambda i, j: a[j, i]) == pytest.approx(256)
     assert gathered(lambda i, j: a[i, te.max(te.min(at[j], 63), 0)]) == pytest.approx(256)
     assert gathered(lambda i, j: a[i, j * 3 // 2]) == 0  # the same pattern in every vector
+    assert gathered(lambda i, j: a[te.max(te.min(at[i], 63), 0), j]) == 0  # a row that is looked up lies together
+
+
+def test_columns_that_are_written_out_are_loaded_as_rows() -> None:
+    a = te.placeholder((64, 64), name="a")
+    w = Workload("t", (a, te.compute((64, 64), lambda i, j: a[j, i], name="b")))
+
+    def gathered(rows: int) -> float:
+        def apply(s: Schedule) -> None:
+            s["b"].unroll(s["b"].split("i", factor=rows)[1])
+            s["b"].vectorize("j")
+
+        return features(sketch_of(w, apply))["gathered_loads"]
+
+    assert gathered(4) == 0 < gathered(2)
 
 
 def test_lanes_with_a_condition_of_their_own() -> None:
