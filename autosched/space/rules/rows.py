@@ -184,24 +184,24 @@ def turned_tiles(plan: Plan, stage: Stage) -> None:
     def fitting(values: Sequence[int], n: int | None) -> list[int]:
         return [v for v in values if n is None or v <= n] or [values[0]]
 
-    def cut(loop: Loop, n: int | None, name: str, values: Sequence[int]) -> tuple[Loop, Loop]:
-        """Whole squares: the last one moves back to end at the edge."""
-        factor = plan.knob(stage, name, fitting(values, n))
-        tail = "guard" if n is None or n < max(fitting(values, n)) or loop.root is None else "auto"
-        return stage.split(loop, factor=factor, tail=tail)
+    def cut(loop: Loop, n: int | None, name: str, values: Sequence[int]) -> tuple[Loop, ...]:
+        """Whole squares, of sides that divide the length or of which the last one moves back to end at the edge."""
+        sides = fitting(values, n)
+        sides = [v for v in sides if n is not None and n % v == 0] or sides
+        moves = n is not None and max(sides) <= n and loop.root is not None
+        squares, side = stage.split(loop, factor=plan.knob(stage, name, sides), tail="auto" if moves else "guard")
+        several, count = fitting(powers(1, 64), n and -(-n // min(sides))), {"lanes": "blocks", "near": "strips"}[name]
+        outer, squares = stage.split(squares, factor=plan.knob(stage, count, several))
+        if moves:  # the one at the edge is like all others
+            stage.pragma(squares, "loop_partition_hint", 0)
+        return outer, squares, side
 
-    block, lane = cut(column, width, "lanes", sides)
-    strip, near = cut(along, length, "near", rows)
-    most = (n and -(-n // sides[0]) for n in (length, width))
-    strips, blocks = (fitting(powers(1, 64), n) for n in most)
-    task, strip = stage.split(strip, factor=plan.knob(stage, "strips", strips))
-    blocks_, block = stage.split(block, factor=plan.knob(stage, "blocks", blocks))
-    stage.reorder(*outer, task, blocks_, block, strip, near, lane)
-    for loop in (block, strip):
-        stage.pragma(loop, "loop_partition_hint", 0)
+    blocks, block, lane = cut(column, width, "lanes", sides)
+    task, strip, near = cut(along, length, "near", rows)
+    stage.reorder(*outer, task, blocks, block, strip, near, lane)
     stage.unroll(near)
     stage.vectorize(lane)
-    task = fuse_all(stage, [*outer, task, blocks_])
+    task = fuse_all(stage, [*outer, task, blocks])
     stage.parallel(task)
     plan.offer(stage, task=task)
 
