@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,9 @@ def check_one(title: str, backend: Backend, sketches: int) -> None:
     print(json.dumps([asdict(v) for v in check(work, sizes, backend, sketches)]))
 
 
-def check_all(titles: Sequence[str], chosen: Sequence[Backend], args: argparse.Namespace, results: dict[str, Any]) -> bool:
+def check_all(
+    titles: Sequence[str], chosen: Sequence[Backend], args: argparse.Namespace, results: dict[str, Any]
+) -> bool:
     """Check all workloads on all backends; whether no answer is wrong."""
     for backend in chosen:
         device = device_of(backend)
@@ -90,10 +93,9 @@ def check_all(titles: Sequence[str], chosen: Sequence[Backend], args: argparse.N
             known.clear()
             known.update(device=device, sketches=args.sketches, rows={})
         waiting = [t for t in titles if args.again or t not in known["rows"]]
+        alone = partial(check_alone, backend=backend.name, sketches=args.sketches)
         with ThreadPoolExecutor(args.jobs) as pool:
-            for title, row in zip(
-                waiting, pool.map(lambda t: check_alone(t, backend.name, args.sketches), waiting), strict=True
-            ):
+            for title, row in zip(waiting, pool.map(alone, waiting), strict=True):
                 known["rows"][title] = row
                 for v in row:
                     if v["outcome"] != RIGHT:

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpers"))
 
 import programs
 from small_operators import SMALL as OPERATORS
@@ -44,11 +44,14 @@ from autosched.space.space import template_space
 from autosched.space.workload import Workload
 from autosched.target import Target
 
+ROOT = Path(__file__).resolve().parent.parent
 _IMAGE = {"height": 13, "width": 37}
 
 #: program of the bench -> parameters at which an interpreter takes seconds for it, most of which nothing divides
 PROGRAMS: dict[str, dict[str, int]] = {
-    **dict.fromkeys(("filter_3x3_rgb", "gaussian_5x5", "unsharp_mask", "sobel_magnitude", "harris", "box_chain"), _IMAGE),
+    **dict.fromkeys(
+        ("filter_3x3_rgb", "gaussian_5x5", "unsharp_mask", "sobel_magnitude", "harris", "box_chain"), _IMAGE
+    ),
     **dict.fromkeys(("median_3x3", "bilateral_5x5", "rgb_to_grey", "rgb_to_yuv", "equalize_histogram"), _IMAGE),
     **dict.fromkeys(("affine_warp", "recursive_filter"), _IMAGE),
     "non_local_means": {"height": 9, "width": 11},

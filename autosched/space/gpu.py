@@ -99,15 +99,20 @@ def add_up_rows(s: Schedule, stage: Stage, host: Stage, row: Loop, items: Any) -
     """
     few = 8
     _, item = stage.split(next(x for x in stage.loops if x.is_reduce), factor=items)
-    partial = s[s.rfactor(stage, item, factor_axis=-1)]
+    partial = _stage_of(s, s.rfactor(stage.tensor, item, factor_axis=-1))
     _, last = stage.split(stage.loops[-1], factor=few)
-    middle = s[s.rfactor(stage, last, factor_axis=-1)]
+    middle = _stage_of(s, s.rfactor(stage.tensor, last, factor_axis=-1))
     if stage is not host:
         stage.compute_at(host, row)
         stage.set_scope("shared")
     for part in (partial, middle):
-        register = s[s.cache_write(part, "local")]
+        register = _stage_of(s, s.cache_write(list(part.op.outputs), "local"))
         part.compute_at(host, row)
         part.set_scope("shared")
         part.bind(part.loops[-1], "threadIdx.x")
         register.compute_at(part, part.loops[-1])
+
+
+def _stage_of(s: Schedule, made: Any) -> Stage:
+    """The stage that a primitive made; the results of a tuple are one."""
+    return s[made[0] if isinstance(made, list) else made]

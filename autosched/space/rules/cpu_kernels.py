@@ -23,7 +23,7 @@ from autosched.ir.visit import post_order
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.engine import Place, Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
-from autosched.space.rules.gpu import is_cpu, lanes_of, own_kernel, reduces_rows, row_reductions
+from autosched.space.rules.gpu import along_rows, is_cpu, lanes_of, own_kernel, row_reductions
 from autosched.space.rules.inline import common_places
 
 #: Work-items of a work-group.
@@ -63,15 +63,6 @@ def _in_lanes(plan: Plan, stage: Stage, host: Stage, at: Loop) -> None:
     partial.set_scope("local")
 
 
-def _contiguous(stage: Stage) -> bool:
-    """Whether the innermost reduce axis walks along rows of all that is read."""
-    if not reduces_rows(stage):
-        return False
-    along = stage.reduce_axis[-1]
-    reads = [a for a in analysis.accesses(stage) if a.mentions(along)]
-    return bool(reads) and all(a.is_contiguous(along) for a in reads)
-
-
 def _is_padding(plan: Plan, stage: Stage) -> bool:
     """Whether it decides for each element, and is read again and again by a product or a convolution."""
     if not is_cpu(plan) or stage.is_output or not stage.is_injective:
@@ -86,7 +77,12 @@ def stored_padding(plan: Plan, stage: Stage) -> None:
     own_kernel(plan, stage)
 
 
-@rule(when=lambda plan, stage: is_cpu(plan) and stage.is_output and _contiguous(stage), last=False)
+def _has_items(plan: Plan, stage: Stage) -> bool:
+    """Whether rows are added up by a kernel of their own."""
+    return is_cpu(plan) and along_rows(stage) and (stage.is_output or _item(plan, stage) is None)
+
+
+@rule(when=_has_items, last=False)
 def sums_of_items(plan: Plan, stage: Stage) -> None:
     """A work-item for each result, which adds up in vectors."""
     rows = spatial_loops(stage) or [stage.fuse()]
@@ -115,7 +111,7 @@ def inside_an_item(plan: Plan, stage: Stage) -> None:
     """What a row needs is computed by the work-item of that row."""
     place = _item(plan, stage)
     assert place is not None
-    if stage.reduce_axis and _contiguous(stage):
+    if stage.reduce_axis and along_rows(stage):
         _in_lanes(plan, stage, place.stage, place.loop)
         return
     length = analysis.length(stage.axis[-1]) if stage.axis else None

@@ -77,6 +77,7 @@ def gpu_rules() -> tuple[Rule, ...]:
         inline.always_inline,
         tiles.fuse_epilogue,
         gpu.shared_tiles,
+        gpu.pieces_of_sums,
         cpu_kernels.sums_of_items,
         gpu.group_reduction,
         cpu_kernels.rows_of_items,
@@ -99,7 +100,7 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
         if not target.is_gpu_style:
             inline.compute_phases(s)
             inline.store_paddings(s)
-            sums.read_once(s)
+        sums.read_once(s)
         return Walk(Plan(s, target, levels), asked)
 
     def auto(s: Schedule, target: Target) -> None:

@@ -12,6 +12,9 @@ shared_tiles            for i: for j: for k:            ->  a work-group for eac
                                                                       rows x lanes of sums in registers           S
                                                                 C = what is done with the sums, element by element
 
+pieces_of_sums          for k: R += A[k]                ->  a kernel before:  for p: Q[p] = the sum of a piece
+                                                            one work-item:    R = the sum of Q
+
 group_reduction         for i: for k: R[i] += A[i, k]   ->  a work-group for each i:
                                                               work-items n: for k.o: P[n] += A[i, k.o*items + n]
                                                               8 of them:    Q[m] = the sum of each 8th P
@@ -43,8 +46,8 @@ from autosched.space.default import bind_free_loops
 from autosched.space.gpu import add_up_rows, bind_elements, bind_patches, share
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import length
-from autosched.space.rules.engine import Plan, fuse_all, reduce_loops, rule, spatial_loops
-from autosched.space.rules.inline import MAX_TAPS, ROOT, choose_way, common_places
+from autosched.space.rules.engine import Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
+from autosched.space.rules.inline import MAX_TAPS, ROOT, adds_too_much, choose_way, common_places, inline
 from autosched.space.rules.rows import neighbours_share
 from autosched.space.rules.sums import may_be_cut
 from autosched.space.rules.tiles import best_rows
@@ -59,6 +62,8 @@ MOST_LANES = 16
 SHORT = 7
 #: A reduction this long is worth a work-group.
 LONG = 32
+#: Fewer results than these leave a device idle; reductions this long are worth a second kernel, and pieces of them.
+FEW_RESULTS, WORTH_PIECES, PIECES = 64, 1 << 15, (32, 64, 128, 256)
 
 
 def is_cpu(plan: Plan) -> bool:
@@ -168,9 +173,33 @@ def _fetch(plan: Plan, stage: Stage, sums: Stage, source: Stage, at: Loop, items
 
 
 def reduces_rows(stage: Stage) -> bool:
-    if not stage.reduce_axis or analysis.is_opaque(stage) or len(stage.body) > 1 or not may_be_cut(stage):
+    if not stage.reduce_axis or analysis.is_opaque(stage) or not may_be_cut(stage):
         return False
     return not analysis.has_fewer(stage.reduce_axis, LONG)
+
+
+def along_rows(stage: Stage) -> bool:
+    """Whether the innermost reduce axis of a long reduction walks along rows of all that is read."""
+    if not reduces_rows(stage):
+        return False
+    along = stage.reduce_axis[-1]
+    reads = [a for a in analysis.accesses(stage) if a.mentions(along)]
+    return bool(reads) and all(a.is_contiguous(along) for a in reads)
+
+
+def _few(plan: Plan, stage: Stage) -> bool:
+    """Whether a long reduction has too few results to keep a device busy."""
+    found = analysis.has_fewer(stage.axis, FEW_RESULTS) and not analysis.has_fewer(stage.reduce_axis, WORTH_PIECES)
+    return found and reduces_rows(stage) and not common_places(plan, stage)
+
+
+@rule(when=_few)
+def pieces_of_sums(plan: Plan, stage: Stage) -> None:
+    """Few long reductions: a kernel before makes those of pieces, so that all of the device has something to do."""
+    piece, _ = stage.split(fuse_all(stage, reduce_loops(stage)), nparts=plan.knob(stage, "pieces", PIECES))
+    pieces = partial_results(plan, stage, piece, "", factor_axis=0)
+    del plan.done[pieces]  # rules are asked about it
+    own_kernel(plan, stage)
 
 
 @rule(when=lambda plan, stage: reduces_rows(stage) and stage.is_output, last=False)
@@ -228,12 +257,11 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
         else:
             own_kernel(plan, stage)
         return
-    opaque = any(isinstance(x.op, ExternOp) for x in analysis.readers(stage))  # which reads memory
-    ways = ["inline"] if analysis.taps(stage) <= MAX_TAPS and not opaque else []
+    ways = ["inline"] if _may_inline(plan, stage) else []
     ways += [name for name in places if name == "patch" and not is_cpu(plan)]
-    way = choose_way(plan, stage, [*ways, ROOT] if ways != ["inline"] else ways)
+    way = choose_way(plan, stage, [*ways, ROOT])
     if way == "inline":
-        stage.compute_inline()
+        inline(plan, stage)
     elif way == ROOT:
         own_kernel(plan, stage)
     else:
@@ -243,13 +271,22 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
         share(stage, plan.items[place.stage])
 
 
+def _may_inline(plan: Plan, stage: Stage) -> bool:
+    """Whether its readers may compute it: not those that read memory, and not what is long, or again and again."""
+    if any(isinstance(x.op, ExternOp) for x in analysis.readers(stage)) or analysis.taps(stage) > MAX_TAPS:
+        return False
+    return not adds_too_much(plan, stage)
+
+
 def own_kernel(plan: Plan, stage: Stage) -> None:
     if not stage.axis:  # one work-item
         block, item = stage.split(stage.fuse(), factor=1)
         stage.bind(block, "blockIdx.x")
         stage.bind(item, "threadIdx.x")
         return
-    bind_elements(plan.s, stage, _that_divide(lanes_of(plan, stage), stage.axis))
+    # Vectors of sums of rows would take each lane from a row of its own.
+    widths = (1,) if along_rows(stage) else _that_divide(lanes_of(plan, stage), stage.axis)
+    bind_elements(plan.s, stage, widths)
     if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
         for x in reduce_loops(stage):
             stage.unroll(x)
@@ -268,7 +305,7 @@ def patches(plan: Plan, stage: Stage) -> None:
     """Blocks of a row for work-items, a few rows for each; what they share may be in shared memory."""
     y, *rest = (stage.roots[a] for a in stage.axis)
     row = fuse_all(stage, rest)
-    items, bands = plan.knob(stage, "items", (16, 32, 64, 128)), plan.knob(stage, "bands", (1, 2, 4))
+    items, bands = plan.knob(stage, "items", (16, 32, 64, 128)), plan.knob(stage, "bands", (1,) if is_cpu(plan) else (1, 2, 4))
     rows = plan.knob(stage, "rows", (1, 2, 4, 8))
     plan.offer(stage, patch=bind_patches(stage, y, row, rows, bands, items))
     plan.items[stage] = {"threadIdx.x": items, "threadIdx.y": bands}

@@ -105,10 +105,10 @@ def always_inline(plan: Plan, stage: Stage) -> None:
 
     B = A + 1;  C = B * 2   ->   C = (A + 1) * 2
     """
-    _inline(plan, stage)
+    inline(plan, stage)
 
 
-def _inline(plan: Plan, stage: Stage) -> None:
+def inline(plan: Plan, stage: Stage) -> None:
     """Inline a stage; fewer rows of a reader are written out together, the longer it becomes."""
     readers = analysis.readers(stage)
     plan.extra_work += _extra_work(stage)
@@ -166,7 +166,13 @@ def _may_inline(plan: Plan, stage: Stage) -> bool:
         return False
     if analysis.recomputed(stage) > 1 and (analysis.has_math(stage) or analysis.taps(stage) > MAX_TAPS):
         return False
-    return _is_short_with(stage) and plan.extra_work + _extra_work(stage) <= (MAX_RECOMPUTED - 1) * plan.plain_work
+    return not adds_too_much(plan, stage)
+
+
+def adds_too_much(plan: Plan, stage: Stage) -> bool:
+    """Whether, inlined, it would make a reader too long to be written out, or the program do too much."""
+    recomputed = plan.extra_work + _extra_work(stage) > (MAX_RECOMPUTED - 1) * plan.plain_work
+    return recomputed or not _is_short_with(stage)
 
 
 def _window(stage: Stage, places: list[Place]) -> tuple[Place, Place] | None:
@@ -232,7 +238,7 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     named = {"inline": _may_inline(plan, stage), SLIDING: window is not None}
     way = choose_way(plan, stage, [*(w for w in named if named[w]), *(p.name for p in reversed(places)), ROOT])
     if way == "inline":
-        _inline(plan, stage)
+        inline(plan, stage)
         return
     if way != ROOT:
         place = window[0] if window and way == SLIDING else next(p for p in places if p.name == way)
