@@ -299,6 +299,14 @@ def is_window(stage: Stage) -> bool:
     return any(variables(i) & inner and variables(i) & outer for i in places)
 
 
+def adds_up_rows(stage: Stage) -> bool:
+    """Whether neighbouring results are reductions of rows that lie apart: a vector of them would be gathered."""
+    along, across = (axes[-1] if axes else None for axes in (stage.reduce_axis, stage.axis))
+    if along is None or across is None or is_opaque(stage) or has_fewer(stage.reduce_axis, MOST_CHANNELS + 1):
+        return False
+    return any(a.is_contiguous(along) and a.mentions(across) and a.steps(across)[-1] == 0 for a in accesses(stage))
+
+
 def is_stencil(stage: Stage) -> bool:
     """A reduction of a few terms, of which each goes along with the result, but for coefficients: there is nothing to
     keep for other points of the result that its terms, once written out, would not share.

@@ -60,6 +60,8 @@ MOST_SUMS, MOST_VECTORS = 64, 16
 MOST_LANES = 16
 #: Reduce loops this short are written out, all together or not at all.
 SHORT = 7
+#: An operand that is read for so many points of the result is worth being stored again in another order.
+WORTH_TURNING = 16
 #: A reduction this long is worth a work-group.
 LONG = 32
 #: Fewer results than these leave a device idle; reductions this long are worth a second kernel, and pieces of them.
@@ -105,10 +107,12 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     widths = _that_divide(lanes_of(plan, stage), [stage.axis[vector]])
     rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", widths)
     items_y, items_x = plan.knob(stage, "items_y", (4, 8, 16)), plan.knob(stage, "items_x", (8, 16, 32))
-    apart, steps = plan.knob(stage, "apart", (1, 2)), plan.knob(stage, "steps", (4, 8, 16, 32))
+    apart = plan.knob(stage, "apart", (1,) if is_cpu(plan) else (1, 2))
     most = max(MOST_SUMS, MOST_VECTORS * widths[-1] if is_cpu(plan) else 0)
     s.constrain(rows * lanes * apart * apart <= most, "the sums do not fit into registers")
 
+    dots = is_cpu(plan) and sums_of_integers_along_rows(stage, long)
+    turned = [] if dots or not is_cpu(plan) else [(x, d) for x in sources if (d := _apart(stage, x, vector)) is not None]
     sums, host = _register_sums(plan, stage)
     axes = list(host.axis)
     block_y, i = host.split(axes[row], factor=items_y * rows * apart)
@@ -127,12 +131,15 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     if others:
         host.bind(fuse_all(host, others), "blockIdx.z")
     host.unroll(line)
-    host.vectorize(lane)
+    _settle_lanes(host, lane, dots)
 
     sums.compute_at(host, item_x)
-    outer = _sum_loops(plan, stage, sums, long, row, vector, steps)
+    outer = _sum_loops(plan, stage, sums, long, row, vector, dots)
     # A CPU's shared memory is memory: tiles there are copies, for which all have to meet.
-    if plan.choose(stage, "operands", ["cached"] if is_cpu(plan) else ["shared", "cached"]) == "shared":
+    if is_cpu(plan):
+        for source, at in turned:
+            _turn(plan, sums, source, at)
+    elif plan.choose(stage, "operands", ["shared", "cached"]) == "shared":
         for source in sources:
             _fetch(plan, stage, sums, source, outer, {"threadIdx.x": items_x, "threadIdx.y": items_y})
 
@@ -148,19 +155,60 @@ def _register_sums(plan: Plan, stage: Stage) -> tuple[Stage, Stage]:
     return sums, stage
 
 
-def _sum_loops(plan: Plan, stage: Stage, sums: Stage, long: int, row: int, vector: int, steps: Any) -> Loop:
-    """Reduce loops around the sums of a work-item. Returns the outermost, at which operands are fetched."""
-    outer, inner = sums.split(sums.reduce_axis[long], factor=steps)
+def sums_of_integers_along_rows(stage: Stage, long: int) -> bool:
+    """Whether what is added up lies in rows, and is of integers: compilers then add up in vectors themselves, four
+    bytes at a time, which they may not with floats."""
+    along, read = stage.reduce_axis[long], analysis.accesses(stage)
+    return not stage.tensor.dtype.is_float and all(a.is_contiguous(along) for a in read if a.mentions(along))
+
+
+def _settle_lanes(stage: Stage, lane: Loop, dots: bool) -> None:
+    if dots:
+        stage.unroll(lane)
+    else:
+        stage.vectorize(lane)
+
+
+def _apart(stage: Stage, source: Stage, vector: int) -> int | None:
+    """The dimension of a tensor along which neighbouring sums read it in places apart; None if they do not, or not
+    often enough."""
+    axis = stage.axis[vector]
+    found = [a for a in analysis.reads_of(stage, source) if a.mentions(axis) and not a.is_contiguous(axis)]
+    places = {a.dimension(axis) for a in found}
+    others = [a for a in stage.axis if a is not axis and not all(x.mentions(a) for x in found)]
+    return None if len(places) != 1 or analysis.has_fewer(others, WORTH_TURNING) else places.pop()
+
+
+def _turn(plan: Plan, sums: Stage, source: Stage, at: int) -> None:
+    """A kernel before stores a tensor so that what neighbouring sums read lies side by side.
+
+    C[i, j] += A[i, k] * B[j, k]   ->   T[k, j] = B[j, k];  C[i, j] += A[i, k] * T[k, j]
+    """
+    turned = plan.s[plan.s.cache_read(source.tensor, "global", [sums])]
+    plan.done[turned] = "cache_read"
+    turned.transform_layout(lambda *i: [*i[:at], *i[at + 1 :], i[at]])
+    own_kernel(plan, turned)
+
+
+def _sum_loops(plan: Plan, stage: Stage, sums: Stage, long: int, row: int, vector: int, dots: bool) -> Loop:
+    """Reduce loops around the sums of a work-item. Returns the outermost, at which operands are fetched; a CPU's fetch
+    themselves."""
+    outer = inner = sums.roots[sums.reduce_axis[long]]
+    if not is_cpu(plan):
+        outer, inner = sums.split(inner, factor=plan.knob(stage, "steps", (4, 8, 16, 32)))
     window = [sums.roots[a] for i, a in enumerate(sums.reduce_axis) if i != long]
     line, lane = sums.roots[sums.axis[row]], sums.roots[sums.axis[vector]]
     others = [sums.roots[a] for i, a in enumerate(sums.axis) if i not in (row, vector)]
-    sums.reorder(outer, inner, *window, *others, line, lane)
+    if dots:
+        sums.reorder(*window, *others, outer, line, lane)
+    else:
+        sums.reorder(*([] if inner is outer else [outer]), inner, *window, *others, line, lane)
     short = [x for x in window if x.root is not None and (length(x.root) or SHORT + 1) <= SHORT]
     if short and plan.choose(stage, "window", ["loops", "written out"]) == "written out":
         for x in short:
             sums.unroll(x)
     sums.unroll(line)
-    sums.vectorize(lane)
+    _settle_lanes(sums, lane, dots)
     return outer
 
 
@@ -285,9 +333,9 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
         stage.bind(item, "threadIdx.x")
         return
     # Vectors of sums of rows would take each lane from a row of its own.
-    widths = (1,) if along_rows(stage) else _that_divide(lanes_of(plan, stage), stage.axis)
-    bind_elements(plan.s, stage, widths)
-    if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
+    apart = analysis.adds_up_rows(stage)
+    bind_elements(plan.s, stage, (1,) if apart else _that_divide(lanes_of(plan, stage), stage.axis))
+    if not (apart and is_cpu(plan)) and analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
         for x in reduce_loops(stage):
             stage.unroll(x)
 

@@ -28,14 +28,16 @@ ROOT, SLIDING = "root", "sliding"
 CONSTANT_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
 
-def write_out_stencils(s: Schedule) -> None:
+def write_out_stencils(s: Schedule, *, for_items: bool = False) -> None:
     """Sums over a few neighbours become the expressions that somebody might have written instead, before any rule looks
     at the stages: then a filter is the same program however it is spelled.
 
     S[y, x] = sum over dy, dx of A[y + dy, x + dx]   ->   S[y, x] = A[y, x] + A[y, x + 1] + ..
+
+    With `for_items`, sums of rows stay: work-items would take each term from places apart.
     """
     for stage in s.stages:
-        if analysis.is_stencil(stage):
+        if analysis.is_stencil(stage) and not (for_items and analysis.adds_up_rows(stage)):
             stage.inline_reduction()
 
 
