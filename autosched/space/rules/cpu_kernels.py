@@ -24,10 +24,13 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.engine import Place, Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
 from autosched.space.rules.gpu import along_rows, is_cpu, lanes_of, own_kernel, row_reductions
-from autosched.space.rules.inline import common_places
+from autosched.space.rules.inline import common_places, is_made_once
+from autosched.space.rules.rows import mixes_channels, steps_over_pixels
 
 #: Work-items of a work-group.
 ITEMS = (1, 4, 16)
+#: Work-items of a work-group that have a pixel each.
+PIXELS = (16, 32, 64, 128)
 #: Vectors of partial results of a reduction.
 VECTORS = (1, 2, 4)
 #: The longest row, in bytes, that a work-item keeps: its stack is a thread's.
@@ -36,9 +39,9 @@ MOST_ROW = 16 << 10
 PLACE = "item"
 
 
-def _bind_rows(plan: Plan, stage: Stage, axes: list[Loop]) -> Loop:
+def _bind_rows(plan: Plan, stage: Stage, axes: list[Loop], items: tuple[int, ...] = ITEMS) -> Loop:
     row = fuse_all(stage, axes)
-    block, item = stage.split(row, factor=plan.knob(stage, "items", ITEMS))
+    block, item = stage.split(row, factor=plan.knob(stage, "items", items))
     stage.bind(block, "blockIdx.x")
     stage.bind(item, "threadIdx.x")
     return item
@@ -82,11 +85,20 @@ def _has_items(plan: Plan, stage: Stage) -> bool:
     return is_cpu(plan) and along_rows(stage) and (stage.is_output or _item(plan, stage) is None)
 
 
-@rule(when=_has_items, last=False)
+@rule(when=_has_items)
 def sums_of_items(plan: Plan, stage: Stage) -> None:
-    """A work-item for each result, which adds up in vectors."""
-    rows = spatial_loops(stage) or [stage.fuse()]
-    _in_lanes(plan, stage, stage, _bind_rows(plan, stage, rows))
+    """A work-item for each result, which adds up in vectors what it may have made before."""
+    item = _bind_rows(plan, stage, spatial_loops(stage) or [stage.fuse()])
+    _in_lanes(plan, stage, stage, item)
+    plan.offer(stage, **{PLACE: item})
+
+
+@rule(when=lambda plan, stage: is_cpu(plan) and (mixes_channels(plan, stage) or steps_over_pixels(plan, stage)))
+def items_of_pixels(plan: Plan, stage: Stage) -> None:
+    """Pixels whose channels differ, or lie elsewhere: all channels of one for each work-item, which are neighbours."""
+    *outer, channel = (stage.roots[a] for a in stage.axis)
+    _bind_rows(plan, stage, outer, PIXELS)
+    stage.unroll(channel)
 
 
 def _is_row(plan: Plan, stage: Stage) -> bool:
@@ -103,7 +115,7 @@ def rows_of_items(plan: Plan, stage: Stage) -> None:
 
 
 def _item(plan: Plan, stage: Stage) -> Place | None:
-    return next((p for p in common_places(plan, stage) if p.name == PLACE), None)
+    return next((p for p in common_places(plan, stage) if p.name == PLACE and is_made_once(stage, p)), None)
 
 
 @rule(when=lambda plan, stage: not stage.is_output and _item(plan, stage) is not None)

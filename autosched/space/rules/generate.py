@@ -84,6 +84,7 @@ def gpu_rules() -> tuple[Rule, ...]:
         cpu_kernels.inside_an_item,
         gpu.row_groups,
         gpu.inline_or_share,
+        cpu_kernels.items_of_pixels,
         gpu.patches,
         gpu.elements,
     )

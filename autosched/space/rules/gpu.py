@@ -250,7 +250,7 @@ def pieces_of_sums(plan: Plan, stage: Stage) -> None:
     own_kernel(plan, stage)
 
 
-@rule(when=lambda plan, stage: reduces_rows(stage) and stage.is_output, last=False)
+@rule(when=lambda plan, stage: not is_cpu(plan) and reduces_rows(stage) and stage.is_output, last=False)
 def group_reduction(plan: Plan, stage: Stage) -> None:
     """A work-group for each result: its work-items read neighbouring elements, and add up together."""
     fuse_all(stage, reduce_loops(stage))
@@ -296,11 +296,11 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
     """What others read: computed again where it is read, in a work-group's shared memory, or by a kernel before."""
     places = {p.name: p for p in common_places(plan, stage)}
     if stage.reduce_axis:
-        if "row" in places and reduces_rows(stage):
+        if "row" in places and reduces_rows(stage) and not is_cpu(plan):
             place = places["row"]
             fuse_all(stage, reduce_loops(stage))
             _add_up(plan, stage, place.stage, place.loop)
-        elif reduces_rows(stage):
+        elif reduces_rows(stage) and not is_cpu(plan):
             group_reduction(plan, stage)
         else:
             own_kernel(plan, stage)

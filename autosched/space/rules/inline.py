@@ -235,7 +235,7 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     """
     places = [] if _is_looked_up(stage) else common_places(plan, stage)
     if stage.reduce_axis and not analysis.is_window(stage):
-        places = [p for p in places if _is_made_once(stage, p)]
+        places = [p for p in places if is_made_once(stage, p)]
     window = _window(stage, places)
     named = {"inline": _may_inline(plan, stage), SLIDING: window is not None}
     way = choose_way(plan, stage, [*(w for w in named if named[w]), *(p.name for p in reversed(places)), ROOT])
@@ -253,7 +253,7 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     loops_of_producer(plan, stage)
 
 
-def _is_made_once(stage: Stage, place: Place) -> bool:
+def is_made_once(stage: Stage, place: Place) -> bool:
     """Whether what each iteration of the loops around a place needs of a reduction is of its own.
 
     for i: for j: C[i, j] = A[i, j] / S[j]   ->   not at the loop over i, which would add S up again for each row

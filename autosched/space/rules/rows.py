@@ -46,7 +46,7 @@ def _is_map(plan: Plan, stage: Stage) -> bool:
     return stage.is_injective and not analysis.is_opaque(stage) and bool(stage.axis)
 
 
-def _steps_over_pixels(plan: Plan, stage: Stage) -> bool:
+def steps_over_pixels(plan: Plan, stage: Stage) -> bool:
     """Whether neighbouring pixels of several channels are made of pixels that are no neighbours."""
     if (
         not _is_map(plan, stage)
@@ -92,7 +92,7 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
     _strips(plan, stage, outer, block, [lane])
 
 
-@rule(when=_steps_over_pixels)
+@rule(when=steps_over_pixels)
 def whole_pixels(plan: Plan, stage: Stage) -> None:
     """Pixels of few channels that are made of pixels elsewhere: vectors that end where a pixel does, or pixel by pixel.
 
@@ -217,7 +217,7 @@ def squares(plan: Plan, stage: Stage) -> None:
     stage.vectorize(lane)
 
 
-def _mixes_channels(plan: Plan, stage: Stage) -> bool:
+def mixes_channels(plan: Plan, stage: Stage) -> bool:
     """Whether the few channels of a pixel are made in different ways, or of other channels: lanes along a row would
     differ by channel then. It looks through stages that are not settled yet."""
     if not _is_map(plan, stage) or len(stage.axis) < 2:
@@ -251,7 +251,7 @@ def _is_decided_by(stage: Stage, axis: IterVar) -> bool:
     return any(axis.var in variables(condition) for condition in decisions)
 
 
-@rule(when=_mixes_channels)
+@rule(when=mixes_channels)
 def planes_of_pixels(plan: Plan, stage: Stage) -> None:
     """Pixels whose channels differ: a vector of pixels for each channel, which are stored interleaved.
 
@@ -342,7 +342,7 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
     host = stage.attach.stage
     if host is not None and not at_root and len(stage.axis) < len(host.axis) - _has_channels(host):
         return  # a few elements, one for each row
-    if _mixes_channels(plan, stage):
+    if mixes_channels(plan, stage):
         *outer, row, c = (stage.roots[a] for a in stage.axis)
         n = analysis.length(stage.axis[-2])
         stage.reorder(c, row)
