@@ -211,6 +211,7 @@ class Statements:
         if self.x.dialect.vectors is None:
             return False
         lines, names, helpers = len(self.lines), self.names.state(), self.x.helpers.state()
+        self.v.certain = frozenset(_certain([s.value]))
         try:
             with self._expressions(s.indices[0], s.value):
                 self.line(f"{self.v.store(s)};")

@@ -18,11 +18,12 @@ from autosched.codegen.dialects import Vectors
 from autosched.codegen.lanes import as_ramp
 from autosched.codegen.legalize import legal
 from autosched.codegen.storage import constant_bytes
-from autosched.ir.calls import touches_memory
+from autosched.ir.calls import is_opaque, touches_memory
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, is_const, is_index
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Buffer, Store, load
+from autosched.ir.visit import post_order
 
 #: Bytes to whose multiple shared arrays are aligned at least: four floats.
 SHARED_ALIGNMENT = 16
@@ -45,6 +46,8 @@ class VectorExpressions:
     def __init__(self, scalars: Expressions) -> None:
         self.x = scalars
         self.dialect = scalars.dialect
+        #: what the statement evaluates in any case, conditions or not
+        self.certain: frozenset[Expr] = frozenset()
 
     @property
     def d(self) -> Vectors:
@@ -292,7 +295,8 @@ def _compare(v: VectorExpressions, e: Expr) -> Code:
 
 
 def _logic(v: VectorExpressions, e: Expr) -> Code:
-    if touches_memory(e.args[1]):
+    found = post_order(e.args[1]) if touches_memory(e.args[1]) else []
+    if any((x.op == "load" or is_opaque(x)) and x not in v.certain for x in found):
         raise NotVector  # the second side may be guarded by the first, lane by lane
     a, b = v.masks(*v.operands(e))
     return replace(infix("&" if e.op == "and" else "|", a, b, a.ctype), mask=True)
