@@ -307,6 +307,11 @@ def adds_up_rows(stage: Stage) -> bool:
     return any(a.is_contiguous(along) and a.mentions(across) and a.steps(across)[-1] == 0 for a in accesses(stage))
 
 
+def skips_elements(stage: Stage) -> bool:
+    """Whether neighbouring results are made of every second element of a row, or fewer, which vectors gather."""
+    return any((a.steps(stage.axis[-1]) or (0,))[-1] not in (None, -1, 0, 1) for a in accesses(stage))
+
+
 def is_stencil(stage: Stage) -> bool:
     """A reduction of a few terms, of which each goes along with the result, but for coefficients: there is nothing to
     keep for other points of the result that its terms, once written out, would not share.

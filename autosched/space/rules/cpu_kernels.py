@@ -4,9 +4,13 @@ sums_of_items    for i: for k: R[i] += A[i, k]   ->  a work-item for each i:
                                                        for k.o: P[0:16] += A[i, k.o*16 : k.o*16+16]
                                                        R[i] = the sum of P[0:16]
 
+sums_of_windows  for i: for k: R[i] += A[i + k]  ->   the same, or vectors of neighbours, which share what they read
+
 rows_of_items    for i: for j: C[i, j] = f(B[i]) ->  a work-item for each i:
                                                        B = ...        reductions that the row needs
                                                        for j.o: C[i, j.o*16 : j.o*16+16] = f(B)
+
+items_of_pixels  for x: for c: C[x, c] = f(c)    ->   a work-item for each x, unroll c: C[x, c] = f(c)
 
 stored_padding   for k: for j: C[j] += P[j + k]   ->  a kernel for P[j] = A[j] or 0, and one for C, whose vectors need
                                                      not ask for each of their lanes where the border is
@@ -19,6 +23,7 @@ inside_an_item   for i: for j: L[i, j] = ..      ->  a work-item for each i of a
 
 from __future__ import annotations
 
+from autosched.ir.expr import is_const
 from autosched.ir.visit import post_order
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
@@ -80,14 +85,29 @@ def stored_padding(plan: Plan, stage: Stage) -> None:
     own_kernel(plan, stage)
 
 
+def _in_vectors(stage: Stage) -> bool:
+    """Whether rows may be added up in vectors: these languages have none of which some lanes do nothing."""
+    return along_rows(stage) and is_const(stage.body[0].args[stage.body[0].value.size])
+
+
 def _has_items(plan: Plan, stage: Stage) -> bool:
     """Whether rows are added up by a kernel of their own."""
-    return is_cpu(plan) and along_rows(stage) and (stage.is_output or _item(plan, stage) is None)
+    return is_cpu(plan) and _in_vectors(stage) and (stage.is_output or _item(plan, stage) is None)
 
 
-@rule(when=_has_items)
+@rule(when=lambda plan, stage: _has_items(plan, stage) and analysis.adds_up_rows(stage))
 def sums_of_items(plan: Plan, stage: Stage) -> None:
     """A work-item for each result, which adds up in vectors what it may have made before."""
+    _rows_in_vectors(plan, stage)
+
+
+@rule(when=_has_items, last=False)
+def sums_of_windows(plan: Plan, stage: Stage) -> None:
+    """Rows that overlap: a work-item for each result, if not for a vector of neighbours."""
+    _rows_in_vectors(plan, stage)
+
+
+def _rows_in_vectors(plan: Plan, stage: Stage) -> None:
     item = _bind_rows(plan, stage, spatial_loops(stage) or [stage.fuse()])
     _in_lanes(plan, stage, stage, item)
     plan.offer(stage, **{PLACE: item})
@@ -123,7 +143,7 @@ def inside_an_item(plan: Plan, stage: Stage) -> None:
     """What a row needs is computed by the work-item of that row."""
     place = _item(plan, stage)
     assert place is not None
-    if stage.reduce_axis and along_rows(stage):
+    if stage.reduce_axis and _in_vectors(stage):
         _in_lanes(plan, stage, place.stage, place.loop)
         return
     length = analysis.length(stage.axis[-1]) if stage.axis else None

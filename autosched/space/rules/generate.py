@@ -79,6 +79,7 @@ def gpu_rules() -> tuple[Rule, ...]:
         gpu.shared_tiles,
         gpu.pieces_of_sums,
         cpu_kernels.sums_of_items,
+        cpu_kernels.sums_of_windows,
         gpu.group_reduction,
         cpu_kernels.rows_of_items,
         cpu_kernels.inside_an_item,

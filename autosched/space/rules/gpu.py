@@ -108,11 +108,10 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", widths)
     items_y, items_x = plan.knob(stage, "items_y", (4, 8, 16)), plan.knob(stage, "items_x", (8, 16, 32))
     apart = plan.knob(stage, "apart", (1,) if is_cpu(plan) else (1, 2))
-    most = max(MOST_SUMS, MOST_VECTORS * widths[-1] if is_cpu(plan) else 0)
+    apart_from = [(x, d) for x in sources if (d := _apart(stage, x, vector)) is not None] if is_cpu(plan) else []
+    dots = bool(apart_from) and sums_of_integers_along_rows(stage, long)
+    most = MOST_VECTORS if dots else max(MOST_SUMS, MOST_VECTORS * widths[-1] if is_cpu(plan) else 0)
     s.constrain(rows * lanes * apart * apart <= most, "the sums do not fit into registers")
-
-    dots = is_cpu(plan) and sums_of_integers_along_rows(stage, long)
-    turned = [] if dots or not is_cpu(plan) else [(x, d) for x in sources if (d := _apart(stage, x, vector)) is not None]
     sums, host = _register_sums(plan, stage)
     axes = list(host.axis)
     block_y, i = host.split(axes[row], factor=items_y * rows * apart)
@@ -137,7 +136,7 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     outer = _sum_loops(plan, stage, sums, long, row, vector, dots)
     # A CPU's shared memory is memory: tiles there are copies, for which all have to meet.
     if is_cpu(plan):
-        for source, at in turned:
+        for source, at in [] if dots else apart_from:
             _turn(plan, sums, source, at)
     elif plan.choose(stage, "operands", ["shared", "cached"]) == "shared":
         for source in sources:
@@ -334,7 +333,8 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
         return
     # Vectors of sums of rows would take each lane from a row of its own.
     apart = analysis.adds_up_rows(stage)
-    bind_elements(plan.s, stage, (1,) if apart else _that_divide(lanes_of(plan, stage), stage.axis))
+    one = apart or (is_cpu(plan) and analysis.skips_elements(stage))
+    bind_elements(plan.s, stage, (1,) if one else _that_divide(lanes_of(plan, stage), stage.axis))
     if not (apart and is_cpu(plan)) and analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
         for x in reduce_loops(stage):
             stage.unroll(x)
@@ -353,7 +353,10 @@ def patches(plan: Plan, stage: Stage) -> None:
     """Blocks of a row for work-items, a few rows for each; what they share may be in shared memory."""
     y, *rest = (stage.roots[a] for a in stage.axis)
     row = fuse_all(stage, rest)
-    items, bands = plan.knob(stage, "items", (16, 32, 64, 128)), plan.knob(stage, "bands", (1,) if is_cpu(plan) else (1, 2, 4))
+    items, bands = (
+        plan.knob(stage, "items", (16, 32, 64, 128)),
+        plan.knob(stage, "bands", (1,) if is_cpu(plan) else (1, 2, 4)),
+    )
     rows = plan.knob(stage, "rows", (1, 2, 4, 8))
     plan.offer(stage, patch=bind_patches(stage, y, row, rows, bands, items))
     plan.items[stage] = {"threadIdx.x": items, "threadIdx.y": bands}

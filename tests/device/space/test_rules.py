@@ -366,14 +366,18 @@ def test_on_a_cpu_a_work_item_makes_a_whole_row(columns: int) -> None:
 def test_on_a_cpu_a_work_item_adds_up_in_vectors() -> None:
     x, k = te.placeholder((6, 1000), name="x"), te.reduce_axis((0, 1000), "k")
     w = Workload("w", (x, te.compute((6,), lambda i: te.sum(x[i, k], axis=k), name="sums")))
-    names = [s.name for s in w.search_space(OPENCL_CPU, {}).sketches]
-    assert names[0] == "auto[sums_by=sums_of_items]"
-    assert not any("items" in s.name for s in w.search_space(OPENCL, {}).sketches), "a GPU adds up by groups"
-    r = te.reduce_axis((0, 6), "r")
+
+    def rules(made: Workload, target: Target) -> set[str]:
+        return {rule for s in made.search_space(target, {}).sketches for _, rule, _ in s.remarks}
+
+    assert "sums_of_items" in rules(w, OPENCL_CPU)
+    assert not any("items" in name for name in rules(w, OPENCL)), "a GPU adds up by groups"
+    r, m = te.reduce_axis((0, 6), "r"), te.reduce_axis((0, 64), "m")
     columns = te.compute((1000,), lambda j: te.sum(x[r, j], axis=r), name="columns")
-    others = Workload("v", (x, columns)).search_space(OPENCL_CPU, {}).sketches
-    assert not any("sums_of_items" in s.name for s in others), "columns are no rows"
-    sketch = next(s for s in w.search_space(OPENCL_CPU, {}).sketches if "sums_of_items" in s.name)
+    assert "sums_of_items" not in rules(Workload("v", (x, columns)), OPENCL_CPU), "columns are no rows"
+    windows = te.compute((900,), lambda j: te.sum(x[0, j + m], axis=m), name="windows")
+    assert {"sums_of_windows", "elements"} <= rules(Workload("u", (x, windows)), OPENCL_CPU), "neighbours share them"
+    sketch = next(s for s in w.search_space(OPENCL_CPU, {}).sketches if s.name != "default")
     knobs = sketch.values(sketch.valid_points.rows([4])[0])
     inputs = w.sample_inputs()
     got = Module(compile_function(sketch.structure.bind(knobs), OPENCL_CPU), OPENCL_CPU)(*inputs)
@@ -406,6 +410,64 @@ def test_vectors_of_a_kernel_divide_the_axis_and_short_windows_are_written_out()
     odd = Workload("v", (y, te.compute((6, 7), lambda i, j: y[i, j] * 2.0, name="twice")))
     lanes = [k.values for s in odd.search_space(OPENCL_CPU, {}).sketches for k in s.knobs if k.name == "lanes"]
     assert lanes == [(1, 2)]
+
+
+def _sources(args: tuple[te.Tensor, ...], target: Target) -> list[str]:
+    """The text of the first point of each sketch, whose results are right."""
+    w, found = Workload("w", args), []
+    inputs = w.sample_inputs()
+    for sketch in (s for s in w.search_space(target, {}).sketches if s.name != "default"):
+        knobs = sketch.values(sketch.valid_points.rows([sketch.valid_points.count - 1])[0])
+        module = Module(compile_function(sketch.structure.bind(knobs), target), target)
+        got = module(*inputs)
+        for a, b in zip(got if isinstance(got, (tuple, list)) else [got], w.reference(inputs), strict=True):
+            assert not compare(a, b, *allowed_error(b, None, None)), f"{sketch.name} with {knobs}"
+        found.append(module.get_source())
+    return found
+
+
+@pytest.mark.parametrize(("dtype", "turned"), [("float32", True), ("int8", False)])
+def test_an_operand_whose_columns_lie_apart_is_turned_before(dtype: str, turned: bool) -> None:
+    """Products of rows by rows: lanes would gather. Compilers make vectors of sums of integers along rows themselves."""
+    a, b = te.placeholder((20, 24), dtype, name="a"), te.placeholder((32, 24), dtype, name="b")
+    k, wide = te.reduce_axis((0, 24), "k"), "int32" if dtype == "int8" else dtype
+    c = te.compute((20, 32), lambda i, j: te.sum(a[i, k].astype(wide) * b[j, k].astype(wide), axis=k), name="c")
+    (text,) = _sources((a, b, c), OPENCL_CPU)
+    assert text.count("__kernel") == 1 + turned
+
+
+def test_few_long_reductions_are_cut_into_pieces() -> None:
+    x, k = te.placeholder((1 << 15,), name="x"), te.reduce_axis((0, 1 << 15), "k")
+    (text,) = _sources((x, te.compute((), lambda: te.max(x[k], axis=k), name="most")), OPENCL_CPU)
+    assert text.count("__kernel") == 2
+    with_groups = Workload("w", (x, te.compute((), lambda: te.max(x[k], axis=k), name="most"))).search_space(OPENCL, {})
+    assert all("blockIdx.x" in str(s.trace) and "rfactor" in str(s.trace) for s in with_groups.sketches[:-1])
+
+
+def test_work_items_find_the_largest_of_a_row_together() -> None:
+    x, k = te.placeholder((3, 70), name="x"), te.reduce_axis((0, 70), "k")
+    found = _sources((x, *te.compute((3,), lambda i: te.argmax(x[i, k], axis=k), name="largest")), OPENCL)
+    assert any("barrier(" in text for text in found)
+
+
+def test_what_reads_again_and_again_is_stored_before_or_inlined() -> None:
+    """A chain of stencils on a CPU: inlined alone, each stage would multiply the reads of the one before."""
+    x = at = te.placeholder((40, 48), name="x")
+    for n in range(3):
+        edge = te.repeat_edge(at)
+        at = te.compute((40, 48), lambda i, j, e=edge: e[i - 1, j] + e[i, j] * 2.0 + e[i + 1, j], name=f"s{n}")
+    found = _sources((x, at), OPENCL_CPU)
+    assert {text.count("__kernel") for text in found} >= {1, 3}
+
+
+def test_pixels_whose_channels_differ_have_a_work_item_each() -> None:
+    x = te.placeholder((9, 16, 3), name="x")
+    grey = te.compute((9, 16), lambda i, j: x[i, j, 0] + x[i, j, 1] * 2.0 + x[i, j, 2], name="grey")
+    out = te.compute((9, 16, 3), lambda i, j, c: te.select(c == 0, grey[i, j], x[i, j, c] - grey[i, j]), name="out")
+    target = OPENCL_CPU
+    remarks = [r for s in Workload("w", (x, out)).search_space(target, {}).sketches for r in s.remarks]
+    assert ("out", "items_of_pixels") in {r[:2] for r in remarks}
+    _sources((x, out), target)
 
 
 def test_lanes_are_those_of_the_device() -> None:
