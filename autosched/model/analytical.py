@@ -391,7 +391,9 @@ class GpuKernelModel(AnalyticalModel):
 class CpuKernelModel(AnalyticalModel):
     """Seconds of kernels on a CPU whose runtime makes tasks of work-groups."""
 
-    needed = (*AnalyticalModel.needed, "shared_bytes", "threads_x", "loops", "uncoalesced_loads")
+    needed = (
+        *AnalyticalModel.needed, "shared_bytes", "threads_x", "loops", "uncoalesced_loads", "arithmetic", "vector_loads",
+    )  # fmt: skip
 
     @staticmethod
     def core_of(units: int, limits: Mapping[str, int]) -> Core:
@@ -416,7 +418,13 @@ class CpuKernelModel(AnalyticalModel):
         # The lines that they read are of each other; what lies apart is little more than that.
         straight = (f["loops"] < 1) & (f["lanes"] <= 1)
         apart = np.where(straight, f["uncoalesced_loads"] / 8, f["strided_loads"])
-        f = {**f, "strided_loads": apart}
+        # These languages gather nothing: a statement that has to is computed lane by lane.
+        by_lane = (f["lanes"] > 1) & (f["gathered_loads"] > f["vector_loads"])
+        f = {
+            **f,
+            "strided_loads": apart,
+            "vector_arithmetic": np.where(by_lane, f["arithmetic"], f["vector_arithmetic"]),
+        }
         parts, core, body = super()._parts(f), self.core, self._body(f)
         meets = f["shared_bytes"] > 0
         kept = np.where(meets, 2.0 * body.times * body.accumulators * body.registers * (core.load + core.store), 0.0)

@@ -206,7 +206,8 @@ def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
         plan.placed += 1
         if plan.placed % plan.choose(last, "stores_every", [1, 2, 3, 4]):
             return "inline"
-    kind = plan.choose(last, "stores_at", [ROOT, "inside", *(w for w in ways if w == SLIDING)])
+    inside = [] if plan.target.is_gpu_style and plan.target.limits.get("is_cpu") else ["inside"]
+    kind = plan.choose(last, "stores_at", [ROOT, *inside, *(w for w in ways if w == SLIDING)])
     stored = [w for w in ways if w != "inline"]
     return str(kind) if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
 
