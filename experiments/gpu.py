@@ -160,7 +160,7 @@ TABLE = (
 
 def seconds_of(module: Module, arrays: Sequence[np.ndarray]) -> float:
     """Seconds of a call on the device's clock: the median of some samples."""
-    timed = module.time_evaluator(number=1, repeat=SAMPLES, min_repeat_ms=SAMPLE_MS)
+    timed = module.time_evaluator(module.name, number=1, repeat=SAMPLES, min_repeat_ms=SAMPLE_MS)
     return float(timed(*arrays).median)
 
 
@@ -304,6 +304,7 @@ def speed(rows: Sequence[Row], chosen: Sequence[Backend], args: argparse.Namespa
             yard = known.get("yardsticks") or yardsticks(backend.target, args.small)
         except Exception:
             print(f"{backend.name}: nothing can be measured there:\n{traceback.format_exc()}", file=sys.stderr)
+            right = False
             continue
         known["yardsticks"] = yard
         print(f"\n{backend.name}: {device}: {', '.join(f'{k} {v:g}' for k, v in yard.items())}")

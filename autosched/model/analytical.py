@@ -392,7 +392,8 @@ class CpuKernelModel(AnalyticalModel):
     """Seconds of kernels on a CPU whose runtime makes tasks of work-groups."""
 
     needed = (
-        *AnalyticalModel.needed, "shared_bytes", "threads_x", "loops", "uncoalesced_loads", "arithmetic", "vector_loads",
+        *AnalyticalModel.needed, "arithmetic", "vector_loads", "shared_bytes", "threads_x", "loops",
+        "uncoalesced_loads",
     )  # fmt: skip
 
     @staticmethod

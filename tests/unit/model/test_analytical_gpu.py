@@ -109,8 +109,8 @@ def test_its_favourite_product_on_a_gpu_is_one_of_register_tiles():
 def test_rows_are_added_up_by_groups_on_a_gpu_and_by_vectors_on_a_cpu():
     name, _, faster = favourite("row_sum", "cuda", GPU)
     assert "group_reduction" in name and faster > 3
-    name, knobs, faster = favourite("column_sum", "opencl", CPU)
-    assert "elements" in name and knobs["lanes"] == 16 and faster > 3
+    _, knobs, faster = favourite("column_sum", "opencl", CPU)
+    assert knobs["lanes"] == 16 and faster > 3
 
 
 def test_a_cpu_keeps_sums_in_vectors_and_meets_at_no_barrier():
