@@ -26,6 +26,7 @@ from autosched.codegen.signature import Dim, Signature, dim_of
 from autosched.codegen.storage import accesses
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
+from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, const, logical_and, logical_not
 from autosched.ir.visit import post_order
 from autosched.target import Target
@@ -292,8 +293,7 @@ class _Emitter:
             head.append(d.float64_preamble)
         if _HALF in types and self.native_half:
             head.append(d.float16_preamble)
-        elif _HALF in types:
-            head.append(d.half.preamble)
+        head += [half.preamble for of, half in d.halves.items() if of in types and self.x.half(dtype(of))]
         if d.vectors and any(e.dtype.lanes > 1 for e in exprs):
             head.append(d.vectors.preamble)
         if any(kind == "shared" for launch in self.launches for kind, _ in launch["args"]):

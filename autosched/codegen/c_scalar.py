@@ -34,7 +34,7 @@ from autosched.codegen.c_text import (
     negate,
     promoted,
 )
-from autosched.codegen.dialects import Dialect
+from autosched.codegen.dialects import Dialect, Half
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.legalize import HALF_EMULATED, HALF_NATIVE, legal
 from autosched.errors import BuildError
@@ -77,7 +77,11 @@ class Expressions:
     # -- types --------------------------------------------------------------------------------
     def register(self, of: DType) -> DType:
         """The type in which values of type `of` are computed."""
-        return dtype("float32").with_lanes(of.lanes) if of.scalar == "float16" and not self.native_half else of
+        return dtype("float32").with_lanes(of.lanes) if self.half(of) else of
+
+    def half(self, of: DType) -> Half | None:
+        """How numbers of a type are loaded and stored that are computed in float; of other types, None."""
+        return self.dialect.halves.get(of.scalar) if of.scalar != "float16" or not self.native_half else None
 
     def type_name(self, of: DType) -> str:
         return self.dialect.type_name(self.register(of))
@@ -198,17 +202,14 @@ class Expressions:
     def element(self, buffer: Buffer, offset: Expr) -> str:
         return f"{self.buffers[buffer]}[{self.index(offset).text}]"
 
-    def is_packed_half(self, buffer: Buffer) -> bool:
-        """True for halves that load and store functions convert."""
-        return buffer.dtype.scalar == "float16" and not self.native_half
-
     def pointer(self, buffer: Buffer, offset: Expr) -> str:
         """The address of an element, as the argument of a load or store function."""
         name = self.buffers[buffer]
         d = self.dialect
-        if self.is_packed_half(buffer) and buffer.scope != "global" and d.types["float16"] != d.types["uint16"]:
+        of = d.types[buffer.dtype.scalar]
+        if self.half(buffer.dtype) and buffer.scope != "global" and of != d.types["uint16"]:
             scope = d.kernels.shared_scope if d.kernels and buffer.scope == "shared" else d.private_scope
-            name = f"({d.pointer_type(scope, d.types['float16'])}){name}"
+            name = f"({d.pointer_type(scope, of)}){name}"
         index = self.index(offset)
         return name if index.text == "0" else f"{name} + {index.at(ADD)}"
 
@@ -294,8 +295,9 @@ RING: dict[str, Callable[[Expressions, Expr], Code]] = {
 
 def _load(x: Expressions, e: Expr) -> Code:
     buffer: Buffer = e.value
-    if x.is_packed_half(buffer):
-        return Code(x.dialect.half.load.format(pointer=x.pointer(buffer, e.args[0])), ATOM, "float32")
+    half = x.half(buffer.dtype)
+    if half is not None:
+        return Code(half.load.format(pointer=x.pointer(buffer, e.args[0])), ATOM, "float32")
     code = x.typed(Code(x.element(buffer, e.args[0]), ATOM, ""), e.dtype)
     return _is_nonzero(x, code, INT32) if e.dtype.is_bool else code
 
@@ -376,18 +378,19 @@ def _cast(x: Expressions, e: Expr) -> Code:
     a = x.value(arg)
     if e.dtype.is_bool:
         return _is_nonzero(x, a, x.register(arg.dtype))
-    if e.dtype == "float16" and not x.native_half:
-        return x.function(x.helpers.round_half(a.ctype), "float32", a)
+    half = x.half(e.dtype)
+    if half is not None:
+        return x.function(x.helpers.round_half(half, e.dtype, a.ctype), "float32", a)
     return a if e.dtype == x.register(arg.dtype) else x.cast(a, e.dtype)
 
 
 def _math(x: Expressions, e: Expr) -> Code:
     args = x.values(e)
-    ctype = args[0].ctype
+    ctype, half = args[0].ctype, x.half(e.dtype)
     if e.op == "reinterpret":
-        name = x.helpers.reinterpret(e.dtype, e.args[0].dtype, x.native_half)
-    elif e.op == "nextafter" and e.dtype == "float16" and not x.native_half:
-        return x.function(x.helpers.next_half(), ctype, *args)
+        name = x.helpers.reinterpret(e.dtype, e.args[0].dtype, half, x.half(e.args[0].dtype))
+    elif e.op == "nextafter" and half is not None:
+        return x.function(x.helpers.next_half(half, e.dtype), ctype, *args)
     else:
         name = x.helpers.name(e.op, ctype) if e.op == "sigmoid" else x.dialect.function_name(e.op, ctype)
     return x.typed(x.function(name, ctype, *args), e.dtype)

@@ -68,7 +68,7 @@ class Statements:
         d, aligned = self.x.dialect, ""
         if vectors and d.vectors:
             aligned = d.vectors.alignment_attribute.format(bytes=array_alignment(buffer, d.vectors))
-        of = d.types["uint16"] if self.x.is_packed_half(buffer) else d.storage_name(buffer.dtype)
+        of = d.types["uint16"] if self.x.half(buffer.dtype) else d.storage_name(buffer.dtype)
         return f"{of} {name}[{max(elements, 1)}]{aligned}"
 
     # -- statements ---------------------------------------------------------------------------
@@ -199,10 +199,11 @@ class Statements:
             self._store_lanes(s, lanes)
 
     def _store_scalar(self, s: S.Store) -> None:
-        if self.x.is_packed_half(s.buffer):
+        half = self.x.half(s.buffer.dtype)
+        if half is not None:
             pointer = self.x.pointer(s.buffer, s.indices[0])
             value = self.x.value(self.x.unrounded(s.value)).text
-            self.line(f"{self.x.dialect.half.store.format(x=value, pointer=pointer)};")
+            self.line(f"{half.store.format(x=value, pointer=pointer)};")
         else:
             self.line(f"{self.x.element(s.buffer, s.indices[0])} = {self.x.value(s.value).text};")
 

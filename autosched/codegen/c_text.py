@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from autosched.codegen.dialects import Dialect
+from autosched.codegen.dialects import Dialect, Half
 from autosched.ir.dtype import INT32, INT64, DType, dtype
 from autosched.ir.expr import OPS
 from autosched.ir.ranges import RULES, Interval, of_type
@@ -380,35 +380,35 @@ class Helpers:
         number = self._dialect.saturate.format(type=t, x=f"a != a ? ({s})0 : a", low=low, high=high, end=end)
         return self._define("saturate", f"{t}_{s}", _SATURATE, {"t": t, "s": s, "saturated": number, "n": t, "sn": s})
 
-    def round_half(self, ctype: str) -> str:
-        """The function that rounds a float (or double) to the nearest half precision number."""
+    def round_half(self, half: Half, to: DType, ctype: str) -> str:
+        """The function that rounds a float (or double) to the nearest number of a type of 16 bits."""
         of = dtype(ctype)
         words = {
             "t": self._dialect.type_name(of),
             "r": self._dialect.type_name(dtype("float32").with_lanes(of.lanes)),
             "dimension": "" if of.lanes == 1 else f"[{of.lanes}]",
         }
-        return self._define("round_half", words["t"], _ROUND_HALF, words | self._half_words(of.lanes))
+        return self._define(f"round_{half.name}", words["t"], _ROUND_HALF, words | self._half_words(half, to, of.lanes))
 
-    def reinterpret(self, to: DType, source: DType, native_half: bool) -> str:
+    def reinterpret(self, to: DType, source: DType, to_half: Half | None, of_half: Half | None) -> str:
         """The function that reinterprets the bits of one scalar type as another of the same width."""
         t, s = (self._dialect.type_name(of) for of in (to, source))
-        template = _REINTERPRET
-        if not native_half and "float16" in (to.scalar, source.scalar):
-            template, (t, s) = (_TO_HALF, ("half", s)) if to.scalar == "float16" else (_FROM_HALF, (t, "half"))
-        return self._define("reinterpret", f"{s}_as_{t}", template, {"t": t, "s": s, **self._half_words()})
+        template, words = _REINTERPRET, {}
+        if to_half is not None:
+            template, t, words = _TO_HALF, to_half.name, self._half_words(to_half, to)
+        elif of_half is not None:
+            template, s, words = _FROM_HALF, of_half.name, self._half_words(of_half, source)
+        return self._define("reinterpret", f"{s}_as_{t}", template, {"t": t, "s": s, **words})
 
-    def next_half(self) -> str:
+    def next_half(self, half: Half, of: DType) -> str:
         """`nextafter` of halves that are computed in float."""
-        return self._define("nextafter", "half", _NEXT_HALF, self._half_words())
+        return self._define("nextafter", half.name, _NEXT_HALF, self._half_words(half, of))
 
-    def _half_words(self, lanes: int = 1) -> dict[str, str]:
+    def _half_words(self, half: Half, of: DType, lanes: int = 1) -> dict[str, str]:
         """Words of templates: store the floats `a` as halves in `bits`, and load them from there."""
         d = self._dialect
-        load, store = d.half.load, d.half.store
-        if lanes > 1 and d.vectors:
-            load, store = d.vectors.half_load, d.vectors.half_store
-        pointer = f"({d.pointer_type(d.private_scope, d.types['float16'])}){'&' if lanes == 1 else ''}bits"
+        load, store = (half.load, half.store) if lanes == 1 else (half.load_lanes, half.store_lanes)
+        pointer = f"({d.pointer_type(d.private_scope, d.types[of.scalar])}){'&' if lanes == 1 else ''}bits"
         return {
             "bits_type": d.types["uint16"],
             "store": store.format(x="a", pointer=pointer, lanes=lanes),

@@ -61,9 +61,10 @@ class VectorExpressions:
         """The statement `s`, without semicolon. Raises NotVector."""
         lanes = max(s.indices[0].dtype.lanes, s.value.dtype.lanes)
         pointer = self.pointer(s.buffer, s.indices[0], lanes)
-        if self.x.is_packed_half(s.buffer):
+        half = self.x.half(s.buffer.dtype)
+        if half is not None:
             value = self.value(self.x.unrounded(s.value), lanes)
-            return self.d.half_store.format(x=value.text, pointer=pointer, lanes=lanes)
+            return half.store_lanes.format(x=value.text, pointer=pointer, lanes=lanes)
         value = self.value(s.value, lanes)
         if s.buffer.dtype.is_bool:
             value = self._zero_or_one(value, dtype("uint8").with_lanes(lanes))
@@ -331,8 +332,9 @@ def _cast(v: VectorExpressions, e: Expr) -> Code:
     if e.dtype.is_bool:
         of = dtype(a.ctype)
         return replace(infix("!=", a, v.constant(0, a.ctype), f"int{of.bits}x{of.lanes}"), mask=True)
-    if e.dtype.scalar == "float16" and not v.x.native_half:
-        return Code(f"{v.x.helpers.round_half(a.ctype)}({a.text})", ATOM, v._float(to.lanes))
+    half = v.x.half(e.dtype)
+    if half is not None:
+        return Code(f"{v.x.helpers.round_half(half, e.dtype, a.ctype)}({a.text})", ATOM, v._float(to.lanes))
     if dtype(a.ctype).is_float and not to.is_float:
         return Code(f"{v.x.helpers.saturate(to, dtype(a.ctype))}({a.text})", ATOM, to)
     return v.convert(a, to)
@@ -345,8 +347,9 @@ def _load(v: VectorExpressions, e: Expr) -> Code:
     if ramp is not None and is_const(ramp[1], 0):
         return v._splat(load(buffer, ramp[0]), lanes)
     pointer = v.pointer(buffer, e.args[0], lanes)
-    if v.x.is_packed_half(buffer):
-        return Code(v.d.half_load.format(lanes=lanes, pointer=pointer), ATOM, v._float(lanes))
+    half = v.x.half(buffer.dtype)
+    if half is not None:
+        return Code(half.load_lanes.format(lanes=lanes, pointer=pointer), ATOM, v._float(lanes))
     template = v.aligned(buffer, e.args[0], lanes) or v.d.load
     text = template.format(lanes=lanes, pointer=pointer)
     if not buffer.dtype.is_bool:
@@ -356,8 +359,7 @@ def _load(v: VectorExpressions, e: Expr) -> Code:
 
 
 def _reinterpret(v: VectorExpressions, e: Expr) -> Code:
-    halves = "float16" in (e.dtype.scalar, e.args[0].dtype.scalar)
-    if v.d.lane or (halves and not v.x.native_half):
+    if v.d.lane or v.x.half(e.dtype) or v.x.half(e.args[0].dtype):
         raise NotVector
     return v.bits(v.operands(e)[0], e.dtype)
 
@@ -365,7 +367,7 @@ def _reinterpret(v: VectorExpressions, e: Expr) -> Code:
 def _math(v: VectorExpressions, e: Expr) -> Code:
     if e.op == "ldexp" and v.d.lane:
         raise NotVector  # a function for each lane takes operands of one type
-    if e.op == "nextafter" and e.dtype.scalar == "float16" and not v.x.native_half:
+    if e.op == "nextafter" and v.x.half(e.dtype):
         raise NotVector
     args = v.operands(e)
     of = dtype(args[0].ctype)

@@ -6,7 +6,7 @@ typedef unsigned char uint8;
 typedef unsigned short uint16;
 typedef unsigned int uint32;
 typedef unsigned long long uint64;
-// -- halves
+// -- half
 static __device__ __forceinline__ float load_half(const uint16* p) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(*p));
@@ -25,6 +25,20 @@ template <int N, class V> static __device__ __forceinline__ V load_half_vector(c
 }
 template <int N, class V> static __device__ __forceinline__ void store_half_vector(V x, uint16* p) {
   for (int i = 0; i < N; ++i) store_half(x.s[i], p + i);
+}
+// -- bfloat
+static __device__ __forceinline__ float load_bfloat(const uint16* p) { return __int_as_float((uint32)*p << 16); }
+static __device__ __forceinline__ void store_bfloat(float x, uint16* p) {
+  const uint32 bits = __float_as_int(x);
+  *p = (x != x ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+template <int N, class V> static __device__ __forceinline__ V load_bfloat_vector(const uint16* p) {
+  V r;
+  for (int i = 0; i < N; ++i) r.s[i] = load_bfloat(p + i);
+  return r;
+}
+template <int N, class V> static __device__ __forceinline__ void store_bfloat_vector(V x, uint16* p) {
+  for (int i = 0; i < N; ++i) store_bfloat(x.s[i], p + i);
 }
 // -- vectors: operators by macros, each lane as the scalar operator, a comparison as a mask
 // N lanes in as few registers and accesses of memory as may be, up to 16 bytes at once

@@ -45,10 +45,14 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Half:
-    """Half precision without native support: kept as 16 bits, computed in float."""
+    """A float of 16 bits that has no type of its own: kept as its bits, computed in float. `name` is part of those of
+    functions; of several lanes, there are `lanes`."""
 
+    name: str
     load: str
     store: str
+    load_lanes: str = ""
+    store_lanes: str = ""
     preamble: str = ""
 
 
@@ -64,8 +68,6 @@ class Vectors:
     aligned: str  #: the vector at {pointer} in memory qualified {scope}, to read or assign
     alignment_attribute: str
     widest_access: int  #: bytes of the widest such vector; memory of arguments begins at a multiple of it
-    half_load: str
-    half_store: str
     splat: str
     convert: str
     bits: str
@@ -105,7 +107,7 @@ class Dialect:
     #: the float `a` to integer, cut off at the ends {low} and {high} of the type, NaN to 0; {end} is the float
     #: high + 1, and {x} is `a` with 0 for NaN
     saturate: str
-    half: Half
+    halves: dict[str, Half]
     kernels: Kernels | None = None
     vectors: Vectors | None = None
     #: names a loop or buffer must not take: words of the language, and what the emitter calls
@@ -159,7 +161,8 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        yield from value.values()
+        for one in value.values():
+            yield from _texts(one)
     elif is_dataclass(value):
         for f in fields(value):
             yield from _texts(getattr(value, f.name))
@@ -179,9 +182,19 @@ _OPENCL_TYPES = {
     "uint32": "uint",
     "uint64": "ulong",
     "float16": "half",
+    "bfloat16": "ushort",
     "float32": "float",
     "float64": "double",
 }
+
+_OPENCL_BFLOATS = """\
+#define BFLOAT(n) \\
+  static inline float##n bfloat_value##n(ushort##n a) { return as_float##n(convert_uint##n(a) << 16); } \\
+  static inline ushort##n bfloat_bits##n(float##n a) { \\
+    const uint##n bits = as_uint##n(a); \\
+    return convert_ushort##n((a != a ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16); \\
+  }
+BFLOAT() BFLOAT(2) BFLOAT(3) BFLOAT(4) BFLOAT(8) BFLOAT(16)"""
 
 #: operators for which languages have functions, which are seldom called anything else
 _MATH = {op: op for op, info in OPS.items() if info.kind == "math" and op != "sigmoid"}
@@ -204,7 +217,7 @@ HELPER_NAMES = (
 )
 #: functions and types with a number or a type in their names, predefined macros, and the emitter's own helpers
 _OPENCL_PATTERN = (
-    r"(vload|vstore|convert|as|get|atomic|atom|async|image|read|write|cl|CL|CLK|M|FLT|DBL|HALF|CHAR|SCHAR|UCHAR|SHRT|"
+    r"BFLOAT|(bfloat|vload|vstore|convert|as|get|atomic|atom|async|image|read|write|cl|CL|CLK|M|FLT|DBL|HALF|CHAR|SCHAR|UCHAR|SHRT|"
     r"USHRT|INT|UINT|LONG|ULONG)_\w*|(vload|vstore)\d+|_\w*|image\d?d?\w*_t|"
     r"(char|uchar|short|ushort|int|uint|long|ulong|half|float|double|bool)\d+|" + HELPER_NAMES
 )
@@ -215,7 +228,23 @@ OPENCL = Dialect(
     strict="#pragma OPENCL FP_CONTRACT OFF",
     float64_preamble="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
     float16_preamble="#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
-    half=Half(load="vload_half(0, {pointer})", store="vstore_half_rte({x}, 0, {pointer})"),
+    halves={
+        "float16": Half(
+            name="half",
+            load="vload_half(0, {pointer})",
+            store="vstore_half_rte({x}, 0, {pointer})",
+            load_lanes="vload_half{lanes}(0, {pointer})",
+            store_lanes="vstore_half{lanes}_rte({x}, 0, {pointer})",
+        ),
+        "bfloat16": Half(
+            name="bfloat",
+            load="bfloat_value(*({pointer}))",
+            store="*({pointer}) = bfloat_bits({x})",
+            load_lanes="bfloat_value{lanes}(vload{lanes}(0, {pointer}))",
+            store_lanes="vstore{lanes}(bfloat_bits{lanes}({x}), 0, {pointer})",
+            preamble=_OPENCL_BFLOATS,
+        ),
+    },
     kernels=Kernels(
         qualifier="__kernel",
         block_attribute="__attribute__((reqd_work_group_size({x}, {y}, {z})))",
@@ -254,8 +283,6 @@ OPENCL = Dialect(
         aligned="*({scope} {type}*)({pointer})",
         alignment_attribute=" __attribute__((aligned({bytes})))",
         widest_access=128,  # CL_DEVICE_MEM_BASE_ADDR_ALIGN is that of long16 at least
-        half_load="vload_half{lanes}(0, {pointer})",
-        half_store="vstore_half{lanes}_rte({x}, 0, {pointer})",
         splat="({type})({x})",
         convert="convert_{type}({x})",
         bits="as_{type}({x})",
@@ -282,6 +309,7 @@ _CUDA_TYPES = {
     "uint32": "uint32",
     "uint64": "uint64",
     "float16": "uint16",  # the bits, which helpers load and store as floats
+    "bfloat16": "uint16",
     "float32": "float",
     "float64": "double",
 }
@@ -302,7 +330,7 @@ _CUDA_KEYWORDS = (
     "protected public reinterpret_cast requires static_assert static_cast template this thread_local throw true try "
     "typeid typename using virtual wchar_t xor NULL NAN INFINITY index_t INDEX_T threadIdx blockIdx blockDim gridDim "
     "warpSize dim3 vec mask mask_lane choose convert load_vector store_vector load_half store_half "
-    "load_half_vector store_half_vector VECTOR_OPERATOR VECTOR_BINARY VECTOR_COMPARE VECTOR_PREFIX dynamic_shared abs "
+    "load_half_vector store_half_vector load_bfloat store_bfloat load_bfloat_vector store_bfloat_vector VECTOR_OPERATOR VECTOR_BINARY VECTOR_COMPARE VECTOR_PREFIX dynamic_shared abs "
     "labs llabs min max malloc free memcpy memset memcmp printf assert clock size_t uint ushort ulong"
 )
 _CUDA_FUNCTIONS = (
@@ -320,11 +348,17 @@ CUDA = Dialect(
     name="cuda",
     strict="// Compile with --fmad=false: a*b+c rounds twice.",
     preamble=_cuda("types"),
-    half=Half(
-        load="load_half({pointer})",
-        store="store_half({x}, {pointer})",
-        preamble=_cuda("halves"),
-    ),
+    halves={
+        of: Half(
+            name=name,
+            load=f"load_{name}({{pointer}})",
+            store=f"store_{name}({{x}}, {{pointer}})",
+            load_lanes=f"load_{name}_vector<{{lanes}}, vec<float, {{lanes}}>>({{pointer}})",
+            store_lanes=f"store_{name}_vector<{{lanes}}>({{x}}, {{pointer}})",
+            preamble=_cuda(name),
+        )
+        for of, name in (("float16", "half"), ("bfloat16", "bfloat"))
+    },
     kernels=Kernels(
         qualifier='extern "C" __global__',
         block_attribute="__launch_bounds__({x} * {y} * {z})",
@@ -354,8 +388,6 @@ CUDA = Dialect(
         aligned="*({type}*)({pointer})",
         alignment_attribute=" __attribute__((aligned({bytes})))",
         widest_access=16,
-        half_load="load_half_vector<{lanes}, vec<float, {lanes}>>({pointer})",
-        half_store="store_half_vector<{lanes}>({x}, {pointer})",
         splat="{type}({x})",
         convert="convert<{type}>({x})",
         bits="convert<{type}>({x})",
@@ -421,6 +453,7 @@ _C_TYPES = {
     "bool": "bool",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
     "float16": "uint16_t",  # its bits: values are computed in float
+    "bfloat16": "uint16_t",
     "float32": "float",
     "float64": "double",
 }
@@ -500,6 +533,25 @@ static inline uint16_t half_bits(double a) {
 }""",
     ),
     (
+        "bfloat_value",
+        """\
+static inline float bfloat_value(uint16_t upper) {
+  const uint32_t bits = (uint32_t)upper << 16;
+  float a;
+  memcpy(&a, &bits, sizeof a);
+  return a;
+}""",
+    ),
+    (
+        "bfloat_bits",
+        """\
+static inline uint16_t bfloat_bits(float a) {
+  uint32_t bits;
+  memcpy(&bits, &a, sizeof bits);
+  return (uint16_t)((a != a ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}""",
+    ),
+    (
         "thread_number",
         """\
 #ifdef _OPENMP
@@ -559,7 +611,10 @@ C = Dialect(
 #pragma STDC FP_CONTRACT OFF
 #endif""",
     preamble="#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>",
-    half=Half(load="half_value(*({pointer}))", store="*({pointer}) = half_bits({x})"),
+    halves={
+        of: Half(name=name, load=f"{name}_value(*({{pointer}}))", store=f"*({{pointer}}) = {name}_bits({{x}})")
+        for of, name in (("float16", "half"), ("bfloat16", "bfloat"))
+    },
     function="static inline",
     restrict="restrict",
     types=_C_TYPES,

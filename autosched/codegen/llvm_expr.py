@@ -18,7 +18,7 @@ from autosched.codegen.lanes import line_of, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_dot import dot4
 from autosched.codegen.llvm_memory import Memory
-from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL, convert, extend, floor_div, floor_mod, trunc_div, trunc_mod
+from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL, convert, extend, floor_div, floor_mod, rounded, trunc_div, trunc_mod
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, memory_type, register_type, typed
 from autosched.codegen.signature import PACKED_PREFIX
 from autosched.errors import BuildError
@@ -188,7 +188,8 @@ class Expressions:
         base, stride = (self.w.splat(self.value(a), e.dtype.lanes) for a in e.args)
         if e.dtype.is_float:
             steps = convert(self.w, self.w.iota(INT64.with_lanes(e.dtype.lanes)), e.dtype)
-            return self.w.binary("fadd", base, self.w.binary("fmul", steps, stride))
+            sums = self.w.binary("fadd", base, self.w.binary("fmul", steps, stride))
+            return rounded(self.w, sums)
         steps = self.w.iota(e.dtype)
         if stride.const is not None:
             return self.w.binary("add", base, self.w.iota(e.dtype, int(stride.const)))
@@ -200,10 +201,10 @@ class Expressions:
         if lanes % 2 or lanes == 2:
             last = w.extract(v, lanes - 1)
             first = w.extract(v, 0) if lanes == 2 else self._combine_lanes(op, w.shuffle(v, range(lanes - 1)))
-            return LLVM_OPS[op](w, of.scalar, [first, last])
+            return rounded(w, LLVM_OPS[op](w, of.scalar, [first, last]))
         half = lanes // 2
         parts = [w.shuffle(v, range(half)), w.shuffle(v, range(half, lanes))]
-        return self._combine_lanes(op, LLVM_OPS[op](w, of.with_lanes(half), parts))
+        return self._combine_lanes(op, rounded(w, LLVM_OPS[op](w, of.with_lanes(half), parts)))
 
     def _call(self, e: Expr) -> Value:
         if e.value.kind == "intrin":
@@ -213,7 +214,7 @@ class Expressions:
                 legal=f"register_intrin_lowering({e.value.name!r}, 'llvm', f=...)",
             )
         if e.value.kind != "packed":
-            return call_outside(self.w, e, [self.value(a) for a in e.args])
+            return rounded(self.w, call_outside(self.w, e, [self.value(a) for a in e.args]))
         args: list[Value | tuple[str, Expr, Sequence[Value]]] = []
         for a in e.args:
             if a.op == "view":

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from autosched.codegen.lanes import line_of
-from autosched.codegen.llvm_ops import extend
+from autosched.codegen.llvm_ops import bits_of, extend, of_bits
 from autosched.codegen.llvm_text import Value, Writer, constant, mangled, memory_type, register_type, typed
 from autosched.errors import BuildError
-from autosched.ir.dtype import BOOL, INT64, DType, dtype
+from autosched.ir.dtype import BFLOAT16, BOOL, INT64, DType, dtype
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer, Stmt, Store
 from autosched.ir.visit import post_order
@@ -275,7 +275,7 @@ CACHE_LINE = 64
 #: branch weights of a condition that holds nearly always
 MOSTLY_TRUE = '!{!"branch_weights", i32 2000, i32 1}'
 
-_BYTE = dtype("uint8")
+_BYTE, _TWO_BYTES = dtype("uint8"), dtype("uint16")
 #: bytes of a store past the caches
 _STREAM_BYTES = 16
 #: the register of which some lanes can be stored
@@ -284,7 +284,8 @@ _MASKED_BYTES = 64
 
 def _stored(of: DType) -> DType:
     """The type whose register form is `of`'s memory form."""
-    return _BYTE.with_lanes(of.lanes) if of.is_bool else of
+    stored = _BYTE if of.is_bool else _TWO_BYTES if of.scalar == BFLOAT16 else None
+    return of if stored is None else stored.with_lanes(of.lanes)
 
 
 class Memory:
@@ -335,7 +336,7 @@ class Memory:
 
     def _as_register(self, raw: Value, of: DType) -> Value:
         """A loaded value as registers hold it: any non-zero byte is true."""
-        return self.w.compare("ne", raw, 0) if of.is_bool else raw
+        return raw if raw.dtype == of else self.w.compare("ne", raw, 0) if of.is_bool else of_bits(self.w, raw, of)
 
     def load_line(self, buffer: Buffer, base: Value, stride: int, lanes: int, mask: Value | None) -> Value:
         """Lanes at base, base + stride, ...; all elements between the first and the last are in bounds."""
@@ -418,7 +419,8 @@ class Memory:
 
     # -- stores -------------------------------------------------------------------------------
     def _as_memory(self, value: Value) -> Value:
-        return extend(self.w, value, _stored(value.dtype)) if value.dtype.is_bool else value
+        of = _stored(value.dtype)
+        return value if of == value.dtype else extend(self.w, value, of) if value.dtype.is_bool else bits_of(self.w, value)
 
     def store(self, buffer: Buffer, index: Value, value: Value) -> None:
         """One element, or neighbours when the value is a vector."""

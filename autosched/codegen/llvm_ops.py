@@ -9,7 +9,7 @@ import numpy as np
 
 from autosched.codegen.llvm_math import by_lanes, call, inlined
 from autosched.codegen.llvm_text import Value, Writer, constant, typed
-from autosched.ir.dtype import BOOL, DType, dtype
+from autosched.ir.dtype import BFLOAT16, BOOL, DType, dtype
 
 
 def next_after(w: Writer, of: DType, args: Sequence[Value]) -> Value:
@@ -22,9 +22,9 @@ def next_after(w: Writer, of: DType, args: Sequence[Value]) -> Value:
     zero = constant(0.0, of)
     outward = w.binary("xor", w.compare("ogt", b, a), w.compare("ogt", a, zero))
     step = w.select(outward, constant(-1, ints), constant(1, ints))
-    moved = w.convert("bitcast", w.binary("add", w.convert("bitcast", a, ints), step), of)
-    sign = w.binary("and", w.convert("bitcast", b, ints), constant(-1 << (of.bits - 1), ints))
-    smallest = w.convert("bitcast", w.binary("or", sign, constant(1, ints)), of)
+    moved = of_bits(w, w.binary("add", _as(bits_of(w, a), ints), step), of)
+    sign = w.binary("and", _as(bits_of(w, b), ints), constant(-1 << (of.bits - 1), ints))
+    smallest = of_bits(w, w.binary("or", sign, constant(1, ints)), of)
     result = w.select(w.compare("oeq", a, zero), smallest, moved)
     result = w.select(w.compare("oeq", a, b), b, result)
     return w.select(w.compare("uno", a, b), w.binary("fadd", a, b), result)
@@ -60,6 +60,30 @@ def scale_by_power(w: Writer, of: DType, args: Sequence[Value]) -> Value:
 _FLOAT32, _FLOAT64, _INT32 = map(dtype, ("float32", "float64", "int32"))
 
 
+def _as(a: Value, of: DType) -> Value:
+    """The same register as a value of another type."""
+    return Value(a.ref, of, a.const)
+
+
+def bits_of(w: Writer, a: Value) -> Value:
+    """The bits of a number as an integer, unsigned."""
+    lanes = a.dtype.lanes
+    if not a.dtype.is_float:
+        return a
+    if a.dtype.scalar != BFLOAT16:
+        return w.convert("bitcast", a, dtype(f"uint{a.dtype.bits}").with_lanes(lanes))
+    wide = w.convert("bitcast", a, dtype("uint32").with_lanes(lanes))
+    return w.convert("trunc", w.binary("lshr", wide, 16), dtype("uint16").with_lanes(lanes))
+
+
+def of_bits(w: Writer, bits: Value, of: DType) -> Value:
+    """The number with these bits."""
+    if of.scalar != BFLOAT16:
+        return w.convert("bitcast", bits, of) if of.is_float else _as(bits, of)
+    wide = w.convert("zext", bits, dtype("uint32").with_lanes(of.lanes))
+    return w.convert("bitcast", w.binary("shl", wide, 16), of)
+
+
 def extend(w: Writer, a: Value, to: DType) -> Value:
     """An integer or bool in another integer type: wraps when narrower."""
     if a.const is not None:
@@ -73,6 +97,14 @@ def extend(w: Writer, a: Value, to: DType) -> Value:
 
 def convert(w: Writer, a: Value, to: DType) -> Value:
     """`a` in the type `to`, as `ir.expr.cast` defines it."""
+    if BFLOAT16 in (a.dtype.scalar, to.scalar):
+        single = _FLOAT32.with_lanes(to.lanes)
+        if a.dtype.scalar != BFLOAT16:
+            odd = a.dtype.scalar == "float64"
+            return _round_to_bfloat(w, _round_to_odd(w, a) if odd else convert(w, a, single), to)
+        a = _as(a, single)
+        if to.scalar == BFLOAT16:
+            return _as(a, to)
     source = a.dtype
     if source.is_float and to.is_float:
         if source.bits <= to.bits:
@@ -85,6 +117,26 @@ def convert(w: Writer, a: Value, to: DType) -> Value:
     if to.is_bool:
         return w.compare("ne", a, 0)
     return extend(w, a, to)
+
+
+def rounded(w: Writer, a: Value) -> Value:
+    """What was computed of floats as a bfloat16, if it shall be one."""
+    if a.dtype.scalar != BFLOAT16:
+        return a
+    return _round_to_bfloat(w, _as(a, _FLOAT32.with_lanes(a.dtype.lanes)), a.dtype)
+
+
+def _round_to_bfloat(w: Writer, a: Value, to: DType) -> Value:
+    """The float whose lower half is zeros that is nearest to a float, ties to even.
+
+    x86's instruction takes numbers below 2^-126 for zeros, and LLVM uses it for `fptrunc` wherever it is.
+    """
+    bits = w.convert("bitcast", a, _INT32.with_lanes(to.lanes))
+    odd = w.binary("and", w.binary("lshr", bits, 16), 1)
+    near = w.binary("add", w.binary("add", bits, 0x7FFF), odd)
+    quiet = w.binary("or", bits, 0x400000)  # a NaN whose bits are low ones would become infinite
+    either = w.select(w.compare("uno", a, a), quiet, near)
+    return w.convert("bitcast", w.binary("and", either, -1 << 16), to)
 
 
 def _round_to_odd(w: Writer, a: Value) -> Value:
@@ -468,7 +520,7 @@ LLVM_OPS: dict[str, Row] = {
     "not": _bitnot,
     "likely": lambda w, of, args: args[0],
     "cast": lambda w, of, args: convert(w, args[0], of),
-    "reinterpret": lambda w, of, args: w.convert("bitcast", args[0], of),
+    "reinterpret": lambda w, of, args: of_bits(w, bits_of(w, args[0]), of),
     **{name: _intrinsic(name) for name in _INTRINSICS},
     **{name: _library(name) for name in _LIBRARY},
     "nearbyint": _intrinsic("roundeven"),

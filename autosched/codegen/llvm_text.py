@@ -19,31 +19,36 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from autosched.codegen.llvm_libm import VectorLibrary
-from autosched.ir.dtype import BOOL, INT64, DType
+from autosched.ir.dtype import BFLOAT16, BOOL, INT64, DType
 
 _FLOATS = {16: "half", 32: "float", 64: "double"}
 
 
+def _width(of: DType) -> int:
+    """Bits in a register."""
+    return 32 if of.scalar == BFLOAT16 else of.bits
+
+
 @cache
 def register_type(of: DType) -> str:
-    """The LLVM type of a value in registers: a bool is one bit."""
+    """The LLVM type of a value in registers: a bool is one bit, a bfloat16 the float that it is the upper half of."""
     if of.kind == "handle":
         return "ptr"
-    scalar = _FLOATS[of.bits] if of.is_float else f"i{of.bits}"
+    scalar = _FLOATS[_width(of)] if of.is_float else f"i{of.bits}"
     return scalar if of.lanes == 1 else f"<{of.lanes} x {scalar}>"
 
 
 @cache
 def memory_type(of: DType) -> str:
     """The LLVM type of a value in memory: a bool is one byte."""
-    scalar = "i8" if of.is_bool else register_type(of.scalar)
+    scalar = "i8" if of.is_bool else "i16" if of.scalar == BFLOAT16 else register_type(of.scalar)
     return scalar if of.lanes == 1 else f"<{of.lanes} x {scalar}>"
 
 
 @cache
 def mangled(of: DType) -> str:
     """The type as intrinsics' names spell it: `f32`, `v8i16`."""
-    scalar = f"{'f' if of.is_float else 'i'}{of.bits}"
+    scalar = f"{'f' if of.is_float else 'i'}{_width(of)}"
     return scalar if of.lanes == 1 else f"v{of.lanes}{scalar}"
 
 
@@ -67,7 +72,7 @@ def _literal(value: int | float, of: DType) -> str:
         return str(value)
     with np.errstate(over="ignore"):
         rounded = of.numpy.type(value)
-    if of.bits == 16:
+    if of == "float16":
         return f"0xH{int(rounded.view(np.uint16)):04X}"
     return "0x" + struct.pack(">d", float(rounded)).hex().upper()  # LLVM writes a float as the equal double
 

@@ -1,4 +1,5 @@
-"""Element types, spelled as in NumPy, with an optional lane count: `"uint8"`, `"float32x8"`.
+"""Element types, spelled as in NumPy, with an optional lane count: `"uint8"`, `"float32x8"`. NumPy has bfloat16, the
+upper half of a float32, by the package `ml_dtypes`.
 
 A `DType` *is* its spelling (a `str`), so it compares, hashes, prints and serialises as one.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +18,10 @@ SCALAR_DTYPES = (
     "bool",
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     *(f"float{bits}" for bits in (16, 32, 64)),
+    "bfloat16",
 )
 
-_PATTERN = re.compile(r"(bool|int|uint|float)(\d*)(?:x([1-9]\d{0,5}))?")
+_PATTERN = re.compile(r"(bool|int|uint|b?float)(\d*)(?:x([1-9]\d{0,5}))?")
 
 
 class DType(str):
@@ -73,7 +76,7 @@ class DType(str):
 
     @property
     def numpy(self) -> np.dtype:
-        return np.dtype("uint64" if self.kind == "handle" else str(self.scalar))
+        return numpy_dtype("uint64" if self.kind == "handle" else self.scalar)
 
 
 @cache
@@ -84,7 +87,7 @@ def _parse(text: str) -> DType:
         raise UsageError("no such element type", asked=f"dtype {text!r}", legal=f"legal: {', '.join(SCALAR_DTYPES)}")
     kind, bits, lanes = match.groups()
     result = DType(text)
-    result.kind = kind
+    result.kind = kind.removeprefix("b") if kind == "bfloat" else kind
     result.bits = int(bits) if bits else 1
     result.lanes = int(lanes) if lanes else 1
     return result
@@ -109,7 +112,29 @@ def dtype(spec: object) -> DType:
         ) from None
 
 
+@cache
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """NumPy's type of the name that a scalar type has here."""
+    if name == BFLOAT16:
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(str(name))
+
+
+def from_file(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What `np.load` gave, of the type it was saved with: NumPy's files know bfloat16 as two bytes of no type."""
+    return array.view(numpy_dtype(BFLOAT16)) if array.dtype.kind == "V" and array.itemsize == 2 else array
+
+
+def is_float(of: np.dtype[Any]) -> bool:
+    """Whether a type of NumPy is one of floats: to NumPy itself, bfloat16 is none."""
+    return of.kind == "f" or of.name == BFLOAT16
+
+
 BOOL = dtype("bool")
+BFLOAT16 = dtype("bfloat16")
+FLOAT32 = dtype("float32")
 INT32 = dtype("int32")
 INT64 = dtype("int64")
 HANDLE = DType("handle")
@@ -120,7 +145,7 @@ def promote(a: DType, b: DType) -> DType:
     """The type in which `a op b` is computed, which loses no float to an integer.
 
     Float beats integer, wider beats narrower, and signed with unsigned is signed of the wider
-    width. Bool gives way to the other type.
+    width. bfloat16 and float16, of which neither holds the other, meet in float32. Bool gives way to the other type.
     """
     if a == b or b.is_bool:
         return a
@@ -128,6 +153,8 @@ def promote(a: DType, b: DType) -> DType:
         return b
     if a.is_float or b.is_float:
         floats = [t for t in (a, b) if t.is_float]
+        if len(floats) == 2 and a.bits == b.bits:
+            return FLOAT32.with_lanes(a.lanes)
         return max(floats, key=lambda t: t.bits)
     if a.kind == b.kind:
         return max(a, b, key=lambda t: t.bits)

@@ -22,10 +22,10 @@ import numpy as np
 
 from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.attached import attach
-from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
+from autosched.ir.dtype import BFLOAT16, BOOL, INT32, INT64, DType, dtype, promote
 from autosched.ir.node import INDEX_OPS, Operators, T, VarInfo, fresh, is_index, make, variables  # noqa: F401
 from autosched.ir.node import Expr as Expr  # for programs in which a type checker asks for explicit exports
-from autosched.ir.ops import OPS
+from autosched.ir.ops import OPS, as_type, evaluated
 
 # -- leaves ---------------------------------------------------------------------------------------
 
@@ -51,7 +51,8 @@ def const(value: Any, of: object = None) -> Expr:
     if to.is_float:
         try:
             with np.errstate(over="ignore"):
-                return make("const", to, (), float(to.numpy.type(number)))
+                given = np.asarray(number if -(2**63) <= number < 2**63 else float(number))
+                return make("const", to, (), float(as_type(given, to) if to == BFLOAT16 else to.numpy.type(number)))
         except OverflowError:
             raise UsageError("an integer too large for any float", asked=f"const(..., {to!r})") from None
     if to.is_bool:
@@ -209,10 +210,10 @@ def fold(op: str, of: DType, args: tuple[Expr, ...]) -> Expr:
     if ufunc is None:
         return make(op, of, args)
     with np.errstate(all="ignore"):
-        result = ufunc(*(a.dtype.numpy.type(a.value) for a in args))
+        result = evaluated(op, of, [a.dtype.numpy.type(a.value) for a in args])
         if of is INT32 and op in INDEX_OPS and ufunc(*(np.int64(a.value) for a in args)) != result:
             return make(op, of, args)
-    return const(np.asarray(result).astype(of.numpy)[()], of)
+    return const(result[()], of)
 
 
 def binary(op: str, a: object, b: object) -> Expr:
@@ -385,7 +386,7 @@ def cast(to: object, x: object) -> Expr:
         if e.dtype.is_float and not target.is_float:
             return const(saturate(e.value, target), target)
         with np.errstate(over="ignore"):  # by way of NumPy: through a Python float it would round twice
-            return const(np.asarray(e.value, e.dtype.numpy).astype(target.numpy)[()], target)
+            return const(as_type(np.asarray(e.value, e.dtype.numpy), target)[()], target)
     return make("cast", target, (e,))
 
 

@@ -19,6 +19,7 @@ from typing import Any, Concatenate, TypeAlias, TypeVar
 import numpy as np
 
 from autosched.errors import BuildError, UsageError
+from autosched.ir.dtype import numpy_dtype
 from autosched.ir.ops import OPS
 
 _functions: dict[str, Callable[..., Any]] = {}
@@ -148,7 +149,7 @@ def call_symbol(address: int, result: str, args: Iterable[tuple[str, Any]]) -> A
 
 
 def _ctype(name: str) -> Any:
-    return np.ctypeslib.as_ctypes_type(np.dtype(name))
+    return np.ctypeslib.as_ctypes_type(numpy_dtype(name))
 
 
 # -- evaluation by NumPy --------------------------------------------------------------------------

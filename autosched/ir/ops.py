@@ -6,14 +6,54 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from autosched.ir.dtype import BFLOAT16, DType
+
 #: operators whose value is a buffer that they read, or hand to a function
 ACCESSES = frozenset(("load", "address", "view"))
+
+
+#: from |x| >= 2^first on, so many low bits of an integer may go for one that says whether they were zeros: what is left
+#: is a float32, and rounds to bfloat16 as `x` does
+BITS_BELOW_BFLOAT16 = ((24, 12), (36, 26), (50, 40))
+
+
+def as_type(values: Any, to: DType) -> Any:
+    """Numbers of NumPy's types in the type `to`, rounded once: `ml_dtypes` goes by way of float32 to bfloat16."""
+    if to.scalar == BFLOAT16 and values.dtype.kind in "iuf" and values.dtype != np.float32:
+        values = _near_odd(values) if values.dtype == np.float64 else _without_low_bits(values)
+    return values.astype(to.numpy, copy=False)
+
+
+def _near_odd(values: Any) -> Any:
+    """float64 to float32, with an odd last bit where it is not exact: rounded again, it is as if rounded at once."""
+    near = values.astype(np.float32)
+    inexact, bits = near != values, near.view(np.uint32)
+    return np.where(inexact, bits - (np.abs(near) > np.abs(values)) | 1, bits).astype(np.uint32).view(np.float32)
+
+
+def _without_low_bits(values: Any) -> Any:
+    for first, count in BITS_BELOW_BFLOAT16:
+        if values.dtype.kind in "iu" and first < 8 * values.itemsize:
+            low = values & values.dtype.type((1 << count) - 1)
+            short = values - low | (low != 0).astype(values.dtype) << values.dtype.type(count)
+            large = values >= 1 << first if values.dtype.kind == "u" else (values >= 1 << first) | (values <= -1 << first)
+            values = np.where(large, short, values)
+    return values.astype(np.float32)
+
+
+def evaluated(op: str, of: DType, args: Sequence[Any]) -> Any:
+    """An operator on numbers of NumPy's types, each rounded to the type `of`; of bfloat16, it is computed in float32."""
+    function = OPS[op].numpy
+    assert function is not None, op
+    if op != "nextafter":
+        args = [a.astype(np.float32) if a.dtype.kind == "V" else a for a in args]
+    return as_type(np.asarray(function(*args)), of)
 
 
 @dataclass(frozen=True, slots=True)

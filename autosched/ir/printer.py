@@ -186,7 +186,7 @@ def _constant(e: Expr) -> str:
         return str(bool(e.value)).lower()
     if e.dtype.is_float:
         text = repr(e.value)
-        return {16: f"float16({text})", 32: f"{text}f", 64: text}[e.dtype.bits]
+        return {16: f"{e.dtype}({text})", 32: f"{text}f", 64: text}[e.dtype.bits]
     return str(e.value) if e.dtype in ("int32", "int64") else f"{e.dtype}({e.value})"
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from autosched.codegen import compile_function
 from autosched.codegen.artifact import Artifact
 from autosched.errors import AutoschedError, BuildError, DeviceError, LowerError, ScheduleError
+from autosched.ir.dtype import is_float
 from autosched.measure import verify
 from autosched.measure.protocol import Job
 from autosched.measure.timing import Strain, fastest, take_samples
@@ -182,7 +183,7 @@ class _Reference:
     @property
     def is_approximate(self) -> bool:
         """Whether it may be right and yet differ from the reference in some bits."""
-        return self.expected is not None and (self.expected.dtype.kind == "f" or self.rtol + self.atol > 0)
+        return self.expected is not None and (is_float(self.expected.dtype) or self.rtol + self.atol > 0)
 
     def prepare(self, variant: int) -> None:
         """Fill it for a call: with its initial content, else with poison."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import Malformed
+from autosched.ir.dtype import from_file, is_float
 from autosched.te.rounding import EXACT, Rounding
 
 Array = np.ndarray[Any, Any]
@@ -79,9 +80,10 @@ _CHUNK = 1 << 20  # elements compared at a time, which bounds the temporaries
 _SAMPLE_ENDS = 1 << 16  # elements at either end
 _SAMPLE_BLOCKS, _SAMPLE_BLOCK = 2048, 64  # number and length of the blocks between the ends
 
-#: Float type -> (rtol, atol as a share of the output's largest magnitude). A float16 has 3 digits, a float32 7, a
-#: float64 16; a sum of some thousand terms loses 2 to 3 of them. Other types are exact.
+#: Float type -> (rtol, atol as a share of the output's largest magnitude). A bfloat16 has 2 digits, a float16 3,
+#: a float32 7, a float64 16; a sum of some thousand terms loses 2 to 3 of them. Other types are exact.
 _TOLERANCES = {
+    "bfloat16": (4e-2, 4e-3),
     "float16": (1e-2, 1e-3),
     "float32": (1e-4, 1e-5),
     "float64": (1e-9, 1e-12),
@@ -120,8 +122,8 @@ def poison(array: Array, variant: int) -> None:
 
     Floats are NaN or half the largest number; of other types all bytes are 0xA5 or 0x5A.
     """
-    if array.dtype.kind == "f":
-        array.fill(np.nan if variant == 0 else np.finfo(array.dtype).max / 2)
+    if is_float(array.dtype):
+        array.fill(np.nan if variant == 0 else 2.0 ** 126 if array.dtype.kind == "V" else np.finfo(array.dtype).max / 2)
     else:
         array.reshape(-1).view(np.uint8).fill(0xA5 if variant == 0 else 0x5A)
 
@@ -209,7 +211,7 @@ def _bits_differ(a: Array, b: Array) -> Bools:
 
 def _wrong(a: Array, b: Array, rtol: float, atol: float, either_sign: bool) -> Bools:
     """Which elements of `a` are further from those of `b` than is allowed."""
-    if a.dtype.kind == "f":
+    if is_float(a.dtype):
         return _wrong_floats(a, b, rtol, atol, either_sign)
     if a.dtype.kind == "b" or not (rtol or atol):
         return _bits_differ(a, b)
@@ -237,7 +239,7 @@ def _show(flat: Array, i: int) -> str:
     if flat.dtype.kind == "b":
         byte = int(flat.view(np.uint8)[i])
         return str(bool(byte)) if byte < 2 else f"byte {byte:#x}"
-    return f"{flat[i].item():.9g}" if flat.dtype.kind == "f" else str(flat[i].item())
+    return f"{flat[i].item():.9g}" if is_float(flat.dtype) else str(flat[i].item())
 
 
 # -- outputs shown to a function of the caller's ---------------------------------------------------
@@ -283,7 +285,7 @@ class Inspection:
     def _read(self, call: str, i: int) -> Array:
         path = Path(_path(self.place, call, i))
         try:
-            array: Array = np.load(path, allow_pickle=False)
+            array: Array = from_file(np.load(path, allow_pickle=False))
         except (OSError, ValueError, EOFError) as error:
             raise Malformed(f"its outputs cannot be read: {error}") from None
         path.unlink(missing_ok=True)

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from autosched.ir.dtype import from_file
 from autosched.measure.frames import FrameError, read_frame, write_frame
 from autosched.measure.jobs import ArgumentArrays, Backend, CompilerBackend, Runner, build, describe
 from autosched.measure.proc import children
@@ -165,9 +166,9 @@ def make_backend(name: str, message: dict[str, Any]) -> Backend:
 def _read_array(path: str) -> Any:
     """Map a .npy file read-only: a stray write to it ends the process."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return from_file(np.load(path, mmap_mode="r", allow_pickle=False))
     except ValueError:  # an empty array cannot be mapped
-        return np.load(path, allow_pickle=False)
+        return from_file(np.load(path, allow_pickle=False))
 
 
 if __name__ == "__main__":

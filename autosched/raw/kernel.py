@@ -14,7 +14,7 @@ import numpy as np
 
 from autosched.errors import AutoschedError, UsageError, WorkloadError, expect, raised_in
 from autosched.ir.attached import alias
-from autosched.ir.dtype import dtype
+from autosched.ir.dtype import dtype, numpy_dtype
 from autosched.ir.expr import Expr, variables
 from autosched.ir.functions import FunctionOf
 from autosched.ir.visit import substitute
@@ -74,7 +74,7 @@ class RawKernel:
     @property
     def arguments(self) -> list[Any]:
         """The arguments as given: arrays, and scalars of NumPy's types."""
-        return [self.arrays[a.name] if a.is_array else np.dtype(a.dtype).type(a.value) for a in self.spec.arguments]
+        return [self.arrays[a.name] if a.is_array else numpy_dtype(a.dtype).type(a.value) for a in self.spec.arguments]
 
     def _named(self, *roles: str) -> list[Argument]:
         return [a for a in self.spec.arguments if a.role in roles]

@@ -11,6 +11,8 @@ import numpy as np
 from autosched.codegen.artifact import Signature
 from autosched.codegen.signature import Param, format_dim
 from autosched.errors import ArgumentError, ArgumentTypeError
+from autosched.ir.dtype import is_float, numpy_dtype
+from autosched.runtime.ndarray import shared
 
 #: candidate solutions that NumPy may try to find whether two strided arrays meet
 _MAX_WORK = 100_000
@@ -40,7 +42,7 @@ def as_array(value: object, param: Param, function: str) -> Array:
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
         try:
-            return np.from_dlpack(value)
+            return shared(value)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             legal = "move the array to the CPU, or copy it into a NumPy array"
             raise _refused(function, param, f"NumPy cannot see its memory: {error}", legal) from None
@@ -50,8 +52,8 @@ def as_array(value: object, param: Param, function: str) -> Array:
 
 def _number(value: Any, param: Param, function: str) -> Array:
     """A number for an argument without dimensions, unless its type cannot hold it."""
-    of = np.dtype(param.dtype)
-    if of.kind == "f" and isinstance(value, (numbers.Real, np.bool_)):
+    of = numpy_dtype(param.dtype)
+    if is_float(of) and isinstance(value, (numbers.Real, np.bool_)):
         return np.array(value, of)
     if isinstance(value, (numbers.Integral, np.bool_)):
         bits = np.iinfo(of) if of.kind in "iu" else None
@@ -98,7 +100,7 @@ def _check_one(function: str, param: Param, array: Array) -> None:
     def refuse(why: str, legal: str) -> ArgumentError:
         return _refused(function, param, why, legal)
 
-    if np.dtype(array.dtype) != np.dtype(param.dtype):
+    if np.dtype(array.dtype) != numpy_dtype(param.dtype):
         legal = f"expected {param}; convert with {param.name}.astype({param.dtype!r})"
         raise _refused(function, param, f"needs {param.dtype}, got {array.dtype}", legal, ArgumentTypeError)
     if is_resident(array):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import BuildError
+from autosched.ir.dtype import is_float, numpy_dtype
 from autosched.ir.functions import get_global_func
 from autosched.runtime.jit import WORKSPACE
 from autosched.runtime.ndarray import HostArray
@@ -51,9 +52,9 @@ def _decoder(description: bytes) -> tuple[Callable[[int], list[Any]], Callable[[
     slot = 1
     for word in filter(None, words.split(",")):
         name, _, dimensions = word.rstrip("]").partition("[")
-        of = np.dtype("uint64" if name == "handle" else name)
+        of = numpy_dtype("uint64" if name == "handle" else name)
         ndim = int(dimensions or 0)
-        kind = "array" if "[" in word else "float" if of.kind == "f" else "bool" if of.kind == "b" else "int"
+        kind = "array" if "[" in word else "float" if is_float(of) else "bool" if of.kind == "b" else "int"
         readers.append((slot, kind, of, ndim))
         slot += 1 + 2 * ndim
     integers, floats = struct.Struct(f"={slot}q"), struct.Struct(f"={slot}d")
@@ -65,7 +66,7 @@ def _decoder(description: bytes) -> tuple[Callable[[int], list[Any]], Callable[[
         for at, kind, of, ndim in readers:
             if kind == "array":
                 shape, strides = numbers[at + 1 : at + 1 + ndim], numbers[at + 1 + ndim : at + 1 + 2 * ndim]
-                values.append(np.asarray(_Memory(numbers[at] % 2**64, shape, strides, of)).view(HostArray))
+                values.append(np.asarray(_Memory(numbers[at] % 2**64, shape, strides, of)).view(of).view(HostArray))
             elif kind == "float":
                 values.append(reals[at])
             elif kind == "bool":
@@ -75,8 +76,8 @@ def _decoder(description: bytes) -> tuple[Callable[[int], list[Any]], Callable[[
         return values
 
     def write(address: int, value: Any) -> None:
-        number = np.dtype(result).type(0 if value is None else value)
-        if number.dtype.kind == "f":
+        number = numpy_dtype(result).type(0 if value is None else value)
+        if is_float(number.dtype):
             ctypes.c_double.from_address(address).value = float(number)
         else:
             ctypes.c_int64.from_address(address).value = int(number)

@@ -16,6 +16,7 @@ from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.asm import Loop, hot_loop
 from autosched.codegen.signature import Param
 from autosched.errors import ArgumentTypeError, AutoschedError, check_positive, expect
+from autosched.ir.dtype import numpy_dtype
 from autosched.ir.functions import get_global_func
 from autosched.runtime import load
 from autosched.runtime.arguments import (
@@ -142,7 +143,7 @@ class CompiledFunction:
     def _empty(param: Param, sizes: Mapping[str, int], beside: Any) -> Array:
         """A new array, on the device where the other one lies if there is one."""
         if beside is None:
-            of = np.dtype(param.dtype)
+            of = numpy_dtype(param.dtype)
             return allocate(param.shape_for(sizes), of, tuple(k * of.itemsize for k in param.strides_for(sizes)))
         return cast("Array", empty(param.shape_for(sizes), param.dtype, beside.device))
 
@@ -243,8 +244,8 @@ class _Plan:
         self._signature = kernel.signature
         self._allocates = allocates
         self._outputs = [i for i, p in enumerate(params) if p.is_output]
-        self._specs = [(p.shape_for(sizes), np.dtype(p.dtype)) for p in params]
-        self._strides = [tuple(k * np.dtype(p.dtype).itemsize for k in p.strides_for(sizes)) for p in params]
+        self._specs = [(p.shape_for(sizes), numpy_dtype(p.dtype)) for p in params]
+        self._strides = [tuple(k * numpy_dtype(p.dtype).itemsize for k in p.strides_for(sizes)) for p in params]
         self._bytes = [a.nbytes if is_resident(a) else memory_of(a).nbytes for a in arrays]
         self._masks = [max(of.itemsize, p.alignment) - 1 for p, (_, of) in zip(params, self._specs, strict=True)]
         self._pairs = [(i, j) for i in self._outputs for j in range(len(params)) if i != j]

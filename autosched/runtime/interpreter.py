@@ -24,8 +24,9 @@ import numpy as np
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import DType
-from autosched.ir.expr import OPS, Expr, is_index, saturate, variables
+from autosched.ir.expr import Expr, is_index, saturate, variables
 from autosched.ir.functions import call_symbol, find_numpy, find_symbol, get_global_func, numpy_of
+from autosched.ir.ops import as_type, evaluated
 from autosched.runtime.shadow import Access, Finding, Findings, Fork, Memory, Party, Place, Task
 
 
@@ -143,7 +144,7 @@ class _Interpreter:
             case "to_line":  # memory has no addresses here, and any distance must do
                 return to.numpy.type((7 * self.any_index(e.args[0], lane) + 3) % (64 // e.value.dtype.bytes))
             case "combine_lanes":
-                return _combined(e.value, [self.value(e.args[0], k) for k in range(e.args[0].dtype.lanes)])
+                return _combined(e.value, to, [self.value(e.args[0], k) for k in range(e.args[0].dtype.lanes)])
             case "dot4":
                 return self.dot4(e, lane).astype(to.numpy)
             case "cast":
@@ -153,9 +154,7 @@ class _Interpreter:
         args = [self.value(a, lane) for a in e.args]
         if e.op in ("shl", "shr"):
             return _shift(e.op, *args)
-        function = OPS[e.op].numpy
-        assert function is not None, e.op
-        return np.asarray(function(*args)).astype(to.numpy)[()]
+        return evaluated(e.op, to, args)[()]
 
     def dot4(self, e: Expr, lane: int) -> Any:
         """See `ir.expr.dot4`: exact in 64 bits, of which the caller keeps those of its type."""
@@ -219,7 +218,7 @@ class _Interpreter:
         for a, places in handed.items():
             self.check_changes(e, a.value, places, before[a])
             self.memory[a.value].written[places] = True
-        return to.numpy.type(0 if result is None else result)
+        return as_type(np.asarray(0 if result is None else result), to)[()]
 
     def check_changes(self, call: Expr, buffer: S.Buffer, places: np.ndarray, before: np.ndarray) -> None:
         """Treat elements that a function from outside changed as its writes; its reads are not known."""
@@ -482,19 +481,17 @@ _EXACT: dict[str, Callable[[int, int], int]] = {
 def _cast(value: Any, source: DType, to: DType) -> Any:
     if source.is_float and to.is_integer:
         return to.numpy.type(saturate(float(value), to))
-    return np.asarray(value).astype(to.numpy)[()]
+    return as_type(np.asarray(value), to)[()]
 
 
-def _combined(op: str, lanes: list[Any]) -> Any:
+def _combined(op: str, of: DType, lanes: list[Any]) -> Any:
     """The lanes of a vector, half on half; an odd one comes last."""
     if len(lanes) == 1:
         return lanes[0]
-    function = OPS[op].numpy
-    assert function is not None
     if len(lanes) % 2:
-        return function(_combined(op, lanes[:-1]), lanes[-1])
+        return evaluated(op, of, [_combined(op, of, lanes[:-1]), lanes[-1]])[()]
     half = len(lanes) // 2
-    return _combined(op, [function(a, b) for a, b in zip(lanes[:half], lanes[half:], strict=True)])
+    return _combined(op, of, [evaluated(op, of, pair)[()] for pair in zip(lanes[:half], lanes[half:], strict=True)])
 
 
 def _shift(op: str, a: Any, b: Any) -> Any:

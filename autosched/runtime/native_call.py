@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autosched.codegen.signature import Dim, Param, Signature, solve_dim
+from autosched.ir.dtype import numpy_dtype
 from autosched.runtime.jit import link
 
 Array = np.ndarray[Any, Any]
@@ -279,7 +280,7 @@ def _call(signature: Signature, allocates: bool, constants: list[int]) -> _Body:
 
 def _mask(param: Param) -> int:
     """Bits of the address that are zero."""
-    return max(np.dtype(param.dtype).itemsize, param.alignment) - 1
+    return max(numpy_dtype(param.dtype).itemsize, param.alignment) - 1
 
 
 def _check_array(b: _Body, array: str, param: Param, dtype: str) -> _Given:
@@ -295,7 +296,7 @@ def _check_array(b: _Body, array: str, param: Param, dtype: str) -> _Given:
     b.require(f"icmp eq i64 {off}, 0")
     shape = b.load("ptr", array, _SHAPE)
     lengths = [b.load("i64", shape, 8 * d) for d in range(len(param.shape))]
-    size = str(np.dtype(param.dtype).itemsize)
+    size = str(numpy_dtype(param.dtype).itemsize)
     for length in lengths:  # the bytes of memory that exists: no overflow, unless a length is 0
         size = b.let(f"mul i64 {size}, {length}")
     return _Given(array, lengths, begin, b.let(f"add i64 {begin}, {size}"))
@@ -540,7 +541,7 @@ def native_call(signature: Signature, entry: int, workspace_of: int, threads: in
         method = _compiled(source)
     except KeyError:  # a formula without instructions
         return None
-    dtypes = [np.dtype(p.dtype) for p in signature.params]
+    dtypes = [numpy_dtype(p.dtype) for p in signature.params]
     words = np.array([entry, workspace_of, threads, *map(id, dtypes), *constants], np.int64).tobytes()
     call: NativeCall = _new_function(ctypes.addressof(method.definition), (words, method, dtypes, keep), None)
     return call

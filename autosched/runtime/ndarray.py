@@ -8,6 +8,7 @@ b.numpy()                              # copied back
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from autosched.errors import DeviceError, UsageError, expect, is_list_of
 from autosched.ir.dtype import dtype as dtype_of
+from autosched.ir.dtype import numpy_dtype
 from autosched.runtime.device import Device, cpu, device, driver
 
 __all__ = ["NDArray", "array", "cpu", "device", "empty", "from_dlpack", "numpyasarray"]
@@ -50,7 +52,7 @@ class NDArray:
 
     @property
     def nbytes(self) -> int:
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * numpy_dtype(self.dtype).itemsize
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -70,7 +72,7 @@ class NDArray:
         """A copy as a NumPy array."""
         if self._host is not None:
             return self._host.copy()
-        found: Array = np.empty(self.shape, self.dtype)
+        found: Array = np.empty(self.shape, numpy_dtype(self.dtype))
         self.memory.fetch(found)
         return found
 
@@ -83,7 +85,7 @@ class NDArray:
             raise UsageError(
                 f"it has shape {values.shape}", asked=f"copyfrom, array of shape {self.shape}", legal="the same shape"
             )
-        values = np.ascontiguousarray(values, self.dtype).reshape(self.shape)
+        values = np.ascontiguousarray(values, numpy_dtype(self.dtype)).reshape(self.shape)
         if self._host is not None:
             self._host[...] = values
         else:
@@ -203,8 +205,8 @@ def empty(
         place.info()
         raise DeviceError("there is no such device", asked=f"device {place}", legal="cpu(0)")
     if place.kind == "cpu":
-        return NDArray(lengths, of, place, np.empty(lengths, of), None)
-    length = math.prod(lengths) * np.dtype(of).itemsize
+        return NDArray(lengths, of, place, np.empty(lengths, numpy_dtype(of)), None)
+    length = math.prod(lengths) * numpy_dtype(of).itemsize
     return NDArray(lengths, of, place, None, driver(place.kind).allocate(place.info(), length, f"array on {place}"))
 
 
@@ -223,11 +225,20 @@ def from_dlpack(values: Any) -> NDArray:
     if type(values).__name__ == "PyCapsule":  # what `to_dlpack` gives
         values = _Capsule(values)
     try:
-        return numpyasarray(np.from_dlpack(values))
+        return numpyasarray(shared(values))
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
         raise UsageError(
             f"its memory cannot be shared: {error}", asked="from_dlpack", legal="an array on the CPU with __dlpack__"
         ) from None
+
+
+def shared(values: Any) -> Array:
+    """NumPy's array over the memory of something with `__dlpack__`. Bytes of bfloat16, which NumPy does not take,
+    PyTorch shows as integers. Raises what `np.from_dlpack` raises."""
+    if str(getattr(values, "dtype", "")) == "torch.bfloat16":
+        return np.from_dlpack(values.view(sys.modules["torch"].uint16)).view(numpy_dtype("bfloat16"))
+    found: Array = np.from_dlpack(values)
+    return found
 
 
 class _Capsule:

@@ -18,6 +18,7 @@ import numpy as np
 from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, DeviceError
 from autosched.ir.dims import evaluate_dim
+from autosched.ir.dtype import numpy_dtype
 from autosched.runtime.launch import DeviceCall, DeviceKernel, DeviceLimits, Launch, times
 from autosched.runtime.opencl_devices import find_device, open_session, opencl
 from autosched.target import Target
@@ -130,7 +131,7 @@ class OpenCLBoundCall(DeviceCall):
         values = self._arguments(
             launch,
             np.int64 if self.wide else np.int32,
-            scalar=lambda value: np.dtype(value[0]).type(value[1]),
+            scalar=lambda value: numpy_dtype(value[0]).type(value[1]),
             shared=lambda length: cl.LocalMemory(max(evaluate_dim(length, self._sizes), 1)),
         )
         if loaded.num_args != len(values):

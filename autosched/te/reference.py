@@ -15,6 +15,7 @@ from autosched.ir.dims import solved
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.functions import get_global_func, numpy_of
+from autosched.ir.ops import as_type, evaluated
 from autosched.te.extern import ExternOp
 from autosched.te.reduction import Combiner, Reduction
 from autosched.te.scan import ScanOp
@@ -79,7 +80,7 @@ def contraction(
 
 def _factors(e: Expr, of: DType) -> list[Expr] | None:
     """The reads whose product `e` is, or None. Casts must not lose anything."""
-    while e.op == "cast" and e.args[0].dtype.is_float == of.is_float and e.args[0].dtype.bits <= e.dtype.bits:
+    while e.op == "cast" and e.args[0].dtype.is_float == of.is_float and e.args[0].dtype.bits <= e.dtype.bits - of.is_float:
         if e.args[0].dtype.kind != e.dtype.kind and not (e.args[0].dtype.bits < e.dtype.bits and e.dtype.kind == "int"):
             return None
         e = e.args[0]
@@ -319,7 +320,7 @@ def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Val
         grid.update({a.var: span for a, span in zip(op.reduce_axis, spans, strict=True)})
         found = contraction(body, op.axis, grid, env, values)
         if found is not None:
-            return [found.astype(op.dtype.numpy)]
+            return [as_type(found, op.dtype)]
     return _point_by_point(op, shape, env, values)
 
 
@@ -333,7 +334,7 @@ def _scatter(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Va
     total = np.full(shape, reduction.identity([op.dtype])[0].value, dtype=wide)
     spans = _spans(body, env, values)
     if 0 in shape or not all(map(len, spans)):
-        return total.astype(op.dtype.numpy)
+        return as_type(total, op.dtype)
     points = [np.arange(shape[d], dtype=np.int64) for d in range(leading)] + [np.array(s) for s in spans]
     lengths = [len(p) for p in points]
     most = max(1, LONG_SCATTER // max(1, prod(lengths) // len(spans[0])))
@@ -349,7 +350,7 @@ def _scatter(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Va
         terms = np.broadcast_to(np.asarray(_evaluate(value, local, values, taken)).astype(wide), grid)[taken]
         where = [np.broadcast_to(g, grid) for g in grids[:leading]] + [i.astype(np.int64) for i in at]
         UFUNCS[reduction.name].at(total, tuple(w[taken] for w in where), terms)
-    return total.astype(op.dtype.numpy)
+    return as_type(total, op.dtype)
 
 
 def _spans(body: Expr, env: Environment, values: Values) -> list[range]:
@@ -388,7 +389,7 @@ def _point_by_point(
         totals = [np.where(takes_part, new, old) for new, old in zip(combined, totals, strict=True)]
     if 0 in shape:
         return [np.zeros(shape, t.numpy) for t in types]
-    return [total.astype(t.numpy) for total, t in zip(totals, types, strict=True)]
+    return [as_type(total, t) for total, t in zip(totals, types, strict=True)]
 
 
 def _combined(combiner: str | Combiner, totals: list[Any], terms: list[Any]) -> list[Any]:
@@ -491,16 +492,17 @@ def _apply(e: Expr, args: list[Any], index: bool) -> Any:
         return _shift(e.op, *args)
     if e.op == "call":
         return _call(e, args)
-    ufunc = OPS[e.op].numpy
-    assert ufunc is not None, e.op
-    result = np.asarray(ufunc(*args))
-    return result if index else result.astype(e.dtype.numpy, copy=False)
+    if index:
+        ufunc = OPS[e.op].numpy
+        assert ufunc is not None, e.op
+        return np.asarray(ufunc(*args))
+    return evaluated(e.op, e.dtype, args)
 
 
 def _call(e: Expr, args: list[Any]) -> Any:
     """A function from outside: by NumPy, or a Python function point by point."""
     if e.value.kind != "packed":
-        return np.asarray(numpy_of(e.value.name)(*map(np.asarray, args))).astype(e.dtype.numpy)
+        return as_type(np.asarray(numpy_of(e.value.name)(*map(np.asarray, args))), e.dtype)
     function = get_global_func(e.value.name)
     grids = np.broadcast_arrays(*args)
     shape = grids[0].shape if grids else ()
@@ -518,7 +520,7 @@ def _cast(value: Any, source: DType, to: DType) -> Any:
         inside = np.clip(wide, low, np.nextafter(float(high), 0) if float(high) > high else float(high))
         result = inside.astype(to.numpy)
         return np.where(wide >= float(high), to.numpy.type(high), result)
-    return array.astype(to.numpy)
+    return as_type(array, to)
 
 
 def _shift(op: str, a: Any, b: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from autosched import te
 from autosched.ir.builder import BufferVar, IRBuilder, create
+from autosched.ir.dtype import is_float
 from autosched.ir.expr import Expr, const
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import Graph, Tensor
@@ -78,7 +79,7 @@ def _ends_reference(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _converted(x: np.ndarray, to: str) -> np.ndarray:
     """Convert as the language does: integers wrap, floats saturate, NaN is 0."""
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         return x.astype(to)
     limits = np.iinfo(to)
     return np.clip(np.nan_to_num(x.astype("float64")), limits.min, limits.max).astype(to)

@@ -116,7 +116,7 @@ def windows(size: Dim, kernel: Dim, stride: Dim, dilation: Dim, before: Dim, aft
 def accumulator(of: object) -> DType:
     """Return the type of sums whose result is of type `of`."""
     found = to_dtype(of)
-    return to_dtype("float32") if found == "float16" else found
+    return to_dtype("float32") if found.is_float and found.bits == 16 else found
 
 
 def narrowed(x: Tensor, of: object) -> Tensor:

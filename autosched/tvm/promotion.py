@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from autosched.ir.dtype import DType
+from autosched.ir.dtype import DType, promote
 from autosched.ir.expr import Promotion, promotion
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +33,8 @@ def common_type(a: DType, b: DType) -> DType:
         return a if a.is_float else b
     if a.is_bool or b.is_bool:
         return b if a.is_bool else a
+    if a.is_float and a.bits == b.bits:
+        return promote(a, b)
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return a if a.kind == "uint" else b

@@ -48,6 +48,7 @@ template <class T> T exp10(T x) { return pow(T(10), x); }
 static int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 static int __clzll(unsigned long long x) { return x ? __builtin_clzll(x) : 64; }
 static float __int_as_float(int x) { float f; memcpy(&f, &x, 4); return f; }
+static int __float_as_int(float x) { int i; memcpy(&i, &x, 4); return i; }
 struct dim3 { unsigned x, y, z; };
 static dim3 blockIdx, threadIdx;
 static ucontext_t scheduler;
@@ -121,7 +122,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def compile_with_gcc(source: str, arch: str, *, to: str = "cubin", options: Sequence[str] = ()) -> bytes:
     """In place of `compile_cuda_source`: the path of a shared library."""
-    host = source.replace(CUDA.half.preamble, _HALVES)
+    host = source.replace(CUDA.halves["float16"].preamble, _HALVES)
     host = host.replace(CUDA.of_kernels.shared_preamble, "alignas(16) static unsigned char dynamic_shared[1 << 16];")
     name = hashlib.sha256(" ".join([host, *options]).encode()).hexdigest()[:16]
     text, library = Path(_folder().name, f"{name}.cpp"), Path(_folder().name, f"{name}.so")

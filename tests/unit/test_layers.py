@@ -55,7 +55,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "runtime": ("errors", "target", "ir", "codegen"),
     "model": ("errors", "plugins", "target"),
     "search": ("errors", "plugins", "target", "model"),
-    "measure": ("errors", "noise", "options", "places", "target", "te", "schedule", "lowering", "codegen", "runtime"),
+    "measure": ("errors", "noise", "options", "places", "target", "ir.dtype", "te", "schedule", "lowering", "codegen", "runtime"),
     "records": ("errors", "noise", "places", "target", "schedule.trace"),
     "raw": ("errors", "target", "ir", "te.rounding", "schedule", "space", "codegen", "runtime", "measure"),
     "testing": _PARTS,

@@ -299,7 +299,7 @@ def test_what_the_emitter_calls_is_no_name_of_a_stage() -> None:
     called = {"omp_get_thread_num", "omp_get_max_threads", "isnan", "half_bits", "half_value"}
     library = {"printf", "index", "select", "y1", "gamma", "time", "clock_gettime", "qsort", "sinf", "strlen"}
     for dialect in (C, OPENCL, CUDA):
-        parts = [x for x in (dialect, dialect.half, dialect.kernels, dialect.vectors) if x is not None]
+        parts = [x for x in (dialect, *dialect.halves.values(), dialect.kernels, dialect.vectors) if x is not None]
         fields = {(type(x), name): value for x in parts for name, value in vars(x).items() if value not in parts}
         texts = [str(value) for (_, name), value in fields.items() if not name.startswith("reserved")]
         for text in re.findall(r"\b([A-Za-z_]\w*)\(", " ".join(texts)):
