@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - NumPy knows bfloat16 by its name from here on
 import pytest
 
 TESTS = Path(__file__).resolve().parent

@@ -34,7 +34,8 @@ from autosched.codegen.c_text import (
     negate,
     promoted,
 )
-from autosched.codegen.dialects import Dialect, Half
+from autosched.codegen.dialects import Dialect
+from autosched.codegen.halves import Half
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.legalize import HALF_EMULATED, HALF_NATIVE, legal
 from autosched.errors import BuildError

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from autosched.codegen.dialects import Dialect, Half
+from autosched.codegen.dialects import Dialect
+from autosched.codegen.halves import Half
 from autosched.ir.dtype import INT32, INT64, DType, dtype
 from autosched.ir.expr import OPS
 from autosched.ir.ranges import RULES, Interval, of_type

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
+from autosched.codegen.halves import C_HALF_DEFINITIONS, C_HALVES, CUDA_HALVES, OPENCL_HALVES, Half
 from autosched.codegen.pocl import POCL, PREAMBLE
 from autosched.codegen.storage import ALIGNMENT
 from autosched.ir.dtype import DType
@@ -41,19 +42,6 @@ class Kernels:
     shared_preamble: str = ""
     #: what a file with barriers needs where `codegen/pocl.py` parts the regions between them; "" where it does not
     regions_preamble: str = ""
-
-
-@dataclass(frozen=True)
-class Half:
-    """A float of 16 bits that has no type of its own: kept as its bits, computed in float. `name` is part of those of
-    functions; of several lanes, there are `lanes`."""
-
-    name: str
-    load: str
-    store: str
-    load_lanes: str = ""
-    store_lanes: str = ""
-    preamble: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,15 +175,6 @@ _OPENCL_TYPES = {
     "float64": "double",
 }
 
-_OPENCL_BFLOATS = """\
-#define BFLOAT(n) \\
-  static inline float##n bfloat_value##n(ushort##n a) { return as_float##n(convert_uint##n(a) << 16); } \\
-  static inline ushort##n bfloat_bits##n(float##n a) { \\
-    const uint##n bits = as_uint##n(a); \\
-    return convert_ushort##n((a != a ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16); \\
-  }
-BFLOAT() BFLOAT(2) BFLOAT(3) BFLOAT(4) BFLOAT(8) BFLOAT(16)"""
-
 #: operators for which languages have functions, which are seldom called anything else
 _MATH = {op: op for op, info in OPS.items() if info.kind == "math" and op != "sigmoid"}
 #: the names that OpenCL and CUDA have, whatever the width
@@ -228,23 +207,7 @@ OPENCL = Dialect(
     strict="#pragma OPENCL FP_CONTRACT OFF",
     float64_preamble="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
     float16_preamble="#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
-    halves={
-        "float16": Half(
-            name="half",
-            load="vload_half(0, {pointer})",
-            store="vstore_half_rte({x}, 0, {pointer})",
-            load_lanes="vload_half{lanes}(0, {pointer})",
-            store_lanes="vstore_half{lanes}_rte({x}, 0, {pointer})",
-        ),
-        "bfloat16": Half(
-            name="bfloat",
-            load="bfloat_value(*({pointer}))",
-            store="*({pointer}) = bfloat_bits({x})",
-            load_lanes="bfloat_value{lanes}(vload{lanes}(0, {pointer}))",
-            store_lanes="vstore{lanes}(bfloat_bits{lanes}({x}), 0, {pointer})",
-            preamble=_OPENCL_BFLOATS,
-        ),
-    },
+    halves=OPENCL_HALVES,
     kernels=Kernels(
         qualifier="__kernel",
         block_attribute="__attribute__((reqd_work_group_size({x}, {y}, {z})))",
@@ -330,7 +293,7 @@ _CUDA_KEYWORDS = (
     "protected public reinterpret_cast requires static_assert static_cast template this thread_local throw true try "
     "typeid typename using virtual wchar_t xor NULL NAN INFINITY index_t INDEX_T threadIdx blockIdx blockDim gridDim "
     "warpSize dim3 vec mask mask_lane choose convert load_vector store_vector load_half store_half "
-    "load_half_vector store_half_vector load_bfloat store_bfloat load_bfloat_vector store_bfloat_vector VECTOR_OPERATOR VECTOR_BINARY VECTOR_COMPARE VECTOR_PREFIX dynamic_shared abs "
+    "load_half_vector store_half_vector VECTOR_OPERATOR VECTOR_BINARY VECTOR_COMPARE VECTOR_PREFIX dynamic_shared abs "
     "labs llabs min max malloc free memcpy memset memcmp printf assert clock size_t uint ushort ulong"
 )
 _CUDA_FUNCTIONS = (
@@ -348,17 +311,7 @@ CUDA = Dialect(
     name="cuda",
     strict="// Compile with --fmad=false: a*b+c rounds twice.",
     preamble=_cuda("types"),
-    halves={
-        of: Half(
-            name=name,
-            load=f"load_{name}({{pointer}})",
-            store=f"store_{name}({{x}}, {{pointer}})",
-            load_lanes=f"load_{name}_vector<{{lanes}}, vec<float, {{lanes}}>>({{pointer}})",
-            store_lanes=f"store_{name}_vector<{{lanes}}>({{x}}, {{pointer}})",
-            preamble=_cuda(name),
-        )
-        for of, name in (("float16", "half"), ("bfloat16", "bfloat"))
-    },
+    halves={of: replace(half, preamble=_cuda(half.name)) for of, half in CUDA_HALVES.items()},
     kernels=Kernels(
         qualifier='extern "C" __global__',
         block_attribute="__launch_bounds__({x} * {y} * {z})",
@@ -501,56 +454,7 @@ static inline int leading_zeros(uint64_t a) {
   return zeros;
 }""",
     ),
-    (
-        "half_value",
-        """\
-static inline float half_value(uint16_t half) {
-  const uint32_t shifted = (uint32_t)(half & 0x7fff) << 13;
-  uint32_t bits;
-  float a;
-  memcpy(&a, &shifted, sizeof a);
-  a *= 0x1p112f;  // the exponents of the two formats begin at -14 and at -126
-  memcpy(&bits, &a, sizeof bits);
-  if ((half & 0x7c00) == 0x7c00) bits = shifted | 0x7f800000u;
-  bits |= (uint32_t)(half & 0x8000) << 16;
-  memcpy(&a, &bits, sizeof a);
-  return a;
-}""",
-    ),
-    (
-        "half_bits",
-        """\
-static inline uint16_t half_bits(double a) {
-  const unsigned sign = signbit(a) ? 0x8000 : 0;
-  const double size = fabs(a);
-  int exponent;
-  double digits;
-  if (a != a) return (uint16_t)(sign | 0x7e00);
-  if (size >= 65520.0) return (uint16_t)(sign | 0x7c00);
-  if (size < 0x1p-14) return (uint16_t)(sign | (unsigned)nearbyint(size * 0x1p24));
-  digits = frexp(size, &exponent);  // size = digits * 2^exponent, digits in [0.5, 1)
-  return (uint16_t)(sign | (((unsigned)(exponent + 13) << 10) + (unsigned)nearbyint(digits * 2048.0)));
-}""",
-    ),
-    (
-        "bfloat_value",
-        """\
-static inline float bfloat_value(uint16_t upper) {
-  const uint32_t bits = (uint32_t)upper << 16;
-  float a;
-  memcpy(&a, &bits, sizeof a);
-  return a;
-}""",
-    ),
-    (
-        "bfloat_bits",
-        """\
-static inline uint16_t bfloat_bits(float a) {
-  uint32_t bits;
-  memcpy(&bits, &a, sizeof bits);
-  return (uint16_t)((a != a ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}""",
-    ),
+    *C_HALF_DEFINITIONS,
     (
         "thread_number",
         """\
@@ -611,10 +515,7 @@ C = Dialect(
 #pragma STDC FP_CONTRACT OFF
 #endif""",
     preamble="#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>",
-    halves={
-        of: Half(name=name, load=f"{name}_value(*({{pointer}}))", store=f"*({{pointer}}) = {name}_bits({{x}})")
-        for of, name in (("float16", "half"), ("bfloat16", "bfloat"))
-    },
+    halves=C_HALVES,
     function="static inline",
     restrict="restrict",
     types=_C_TYPES,

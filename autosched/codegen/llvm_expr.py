@@ -18,7 +18,17 @@ from autosched.codegen.lanes import line_of, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_dot import dot4
 from autosched.codegen.llvm_memory import Memory
-from autosched.codegen.llvm_ops import LLVM_OPS, STRUCTURAL, convert, extend, floor_div, floor_mod, rounded, trunc_div, trunc_mod
+from autosched.codegen.llvm_ops import (
+    LLVM_OPS,
+    STRUCTURAL,
+    convert,
+    extend,
+    floor_div,
+    floor_mod,
+    rounded,
+    trunc_div,
+    trunc_mod,
+)
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, memory_type, register_type, typed
 from autosched.codegen.signature import PACKED_PREFIX
 from autosched.errors import BuildError

@@ -419,8 +419,9 @@ class Memory:
 
     # -- stores -------------------------------------------------------------------------------
     def _as_memory(self, value: Value) -> Value:
-        of = _stored(value.dtype)
-        return value if of == value.dtype else extend(self.w, value, of) if value.dtype.is_bool else bits_of(self.w, value)
+        if value.dtype.is_bool:
+            return extend(self.w, value, _stored(value.dtype))
+        return bits_of(self.w, value) if value.dtype.scalar == BFLOAT16 else value
 
     def store(self, buffer: Buffer, index: Value, value: Value) -> None:
         """One element, or neighbours when the value is a vector."""

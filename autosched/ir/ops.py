@@ -42,13 +42,15 @@ def _without_low_bits(values: Any) -> Any:
         if values.dtype.kind in "iu" and first < 8 * values.itemsize:
             low = values & values.dtype.type((1 << count) - 1)
             short = values - low | (low != 0).astype(values.dtype) << values.dtype.type(count)
-            large = values >= 1 << first if values.dtype.kind == "u" else (values >= 1 << first) | (values <= -1 << first)
+            large = values >= 1 << first
+            if values.dtype.kind == "i":
+                large |= values <= -1 << first
             values = np.where(large, short, values)
     return values.astype(np.float32)
 
 
 def evaluated(op: str, of: DType, args: Sequence[Any]) -> Any:
-    """An operator on numbers of NumPy's types, each rounded to the type `of`; of bfloat16, it is computed in float32."""
+    """An operator on numbers of NumPy's types, rounded to the type `of`. Of bfloat16, it is computed in float32."""
     function = OPS[op].numpy
     assert function is not None, op
     if op != "nextafter":

@@ -123,7 +123,7 @@ def poison(array: Array, variant: int) -> None:
     Floats are NaN or half the largest number; of other types all bytes are 0xA5 or 0x5A.
     """
     if is_float(array.dtype):
-        array.fill(np.nan if variant == 0 else 2.0 ** 126 if array.dtype.kind == "V" else np.finfo(array.dtype).max / 2)
+        array.fill(np.nan if variant == 0 else 2.0**126 if array.dtype.kind == "V" else np.finfo(array.dtype).max / 2)
     else:
         array.reshape(-1).view(np.uint8).fill(0xA5 if variant == 0 else 0x5A)
 

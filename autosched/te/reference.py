@@ -80,7 +80,9 @@ def contraction(
 
 def _factors(e: Expr, of: DType) -> list[Expr] | None:
     """The reads whose product `e` is, or None. Casts must not lose anything."""
-    while e.op == "cast" and e.args[0].dtype.is_float == of.is_float and e.args[0].dtype.bits <= e.dtype.bits - of.is_float:
+    while e.op == "cast" and e.args[0].dtype.is_float == of.is_float and e.args[0].dtype.bits <= e.dtype.bits:
+        if of.is_float and e.args[0].dtype.bits == e.dtype.bits:
+            return None  # of bfloat16 and float16, neither holds the other
         if e.args[0].dtype.kind != e.dtype.kind and not (e.args[0].dtype.bits < e.dtype.bits and e.dtype.kind == "int"):
             return None
         e = e.args[0]

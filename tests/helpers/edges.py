@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import mpmath
 import numpy as np
 from mpmath import mpf
 
-from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype
+from autosched.ir.dtype import SCALAR_DTYPES, DType, dtype, is_float
 from autosched.ir.expr import Expr
 from autosched.ir.visit import post_order
 
@@ -25,6 +26,11 @@ FLOATS = [t for t in SCALAR_DTYPES if "float" in t]
 
 #: more bits than the largest float64 has before its point and the smallest behind it
 EXACT_BITS = 2400
+
+
+def finfo(of: Any) -> Any:
+    """`np.finfo` of a type's name or of NumPy's type, and of bfloat16."""
+    return ml_dtypes.finfo(of) if str(of) == "bfloat16" else np.finfo(of)
 
 
 # -- numbers --------------------------------------------------------------------------------------
@@ -40,7 +46,7 @@ def edges(of: str) -> np.ndarray:
         powers = [s * 2**p + d for p in range(t.bits + 1) for d in (-1, 0, 1) for s in (1, -1)]
         picks = {int(t.min), int(t.max), -100, -17, -7, -3, 3, 5, 7, 10, 100, *powers}
         return np.array(sorted(v for v in picks if t.min <= v <= t.max), of)
-    return _float_edges(np.finfo(of))
+    return _float_edges(finfo(of))
 
 
 def _float_edges(info: Any) -> np.ndarray:
@@ -65,7 +71,7 @@ def pairs(of: str, most: int = 60) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of edges: all of them, or an even choice of `most` for each side that keeps the special ones."""
     found = edges(of)
     if len(found) > most:
-        info = np.finfo(of) if dtype(of).is_float else None
+        info = finfo(of) if dtype(of).is_float else None
         if info is None:
             t = dtype(of)
             picks = (t.min, int(t.min) + 1, -3, -1, 0, 1, 2, 3, int(t.max) - 1, t.max)
@@ -89,7 +95,7 @@ def wrap(value: int, of: DType | str) -> int:
 
 def rounded(value: mpf, of: str, zero: float = 0.0) -> float:
     """The float of type `of` nearest to a real, ties to even; `zero` gives the sign of what rounds to nothing."""
-    info = np.finfo(of)
+    info = finfo(of)
     if value == 0:
         return zero
     with mpmath.workprec(EXACT_BITS):
@@ -280,7 +286,7 @@ def _nextafter(a: float, b: float, of: str) -> float:
         return math.nan
     if a == b:
         return b
-    info = np.finfo(of)
+    info = finfo(of)
     if a == 0:
         return math.copysign(float(info.smallest_subnormal), b)
     bits = np.array(a, of).view(f"int{info.bits}")
@@ -463,7 +469,7 @@ def steps_apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def assert_near(found: np.ndarray, expected: np.ndarray, steps: float, what: str, *inputs: np.ndarray) -> None:
     """At most so many numbers of the type apart; 0 asks for the same bits, a NaN's payload aside."""
     assert found.dtype == expected.dtype, what
-    if found.dtype.kind != "f":
+    if not is_float(found.dtype):
         wrong = np.flatnonzero(found != expected)
     else:
         apart = steps_apart(found, expected)

@@ -15,7 +15,7 @@ KINDS = [dtype(t) for t in SCALAR_DTYPES]
 
 @pytest.mark.parametrize("of", KINDS)
 def test_limits_are_numpys(of: DType) -> None:
-    assert of.numpy == np.dtype(str(of))
+    assert of.numpy == np.dtype(str(of)) and of.numpy.name == of
     assert of.bytes == of.numpy.itemsize
     if of.is_integer:
         info = np.iinfo(of.numpy)
@@ -56,7 +56,7 @@ def test_spellings(spec: object, name: str) -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    ["", "int", "float", "int7", "uint128", "float8", "bfloat16", "string", "int32x", "int32x0", "int32x1", "int32x04"]
+    ["", "int", "float", "int7", "uint128", "float8", "bfloat8", "string", "int32x", "int32x0", "int32x1", "int32x04"]
     + ["int032", " int32", "int32 ", "INT32", "boolx", "handle", "int32x4x4", "float32x9999999"]
     + [None, 5, object(), [], np.dtype("U3"), np.dtype([("a", "i4")]), complex],
 )
@@ -77,6 +77,9 @@ def test_promotion_by_the_rule() -> None:
         ("uint8", "uint32"): "uint32",
         ("int64", "float16"): "float16",
         ("float16", "float64"): "float64",
+        ("int64", "bfloat16"): "bfloat16",
+        ("bfloat16", "float16"): "float32",
+        ("bfloat16", "float32"): "float32",
         ("bool", "uint8"): "uint8",
         ("bool", "bool"): "bool",
     }
@@ -90,7 +93,8 @@ def test_promotion_is_symmetric_and_never_narrows(a: DType, b: DType) -> None:
     assert both.bits >= max(t.bits for t in (a, b) if t.kind == both.kind)
     assert promote(a, both) is both
     if a.kind == b.kind:
-        assert both.numpy == np.result_type(a.numpy, b.numpy)
+        mixed = {a, b} == {"bfloat16", "float16"}  # NumPy asks for a cast
+        assert mixed or both.numpy == np.result_type(a.numpy, b.numpy)
 
 
 def test_a_type_is_its_text() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from autosched import te
 from autosched.errors import BuildError
-from autosched.ir.dtype import SCALAR_DTYPES, dtype
+from autosched.ir.dtype import SCALAR_DTYPES, dtype, is_float
 from autosched.te.tensor import MAX_DEPTH, Tensor
 
 n, m = te.var("n"), te.var("m")
@@ -43,7 +43,7 @@ def run(inputs: list[Any], *outputs: Callable[..., Tensor] | Tensor, sizes: dict
 def same(got: np.ndarray, expected: np.ndarray) -> None:
     assert got.dtype == expected.dtype
     assert got.shape == expected.shape
-    assert np.array_equal(got, expected, equal_nan=expected.dtype.kind == "f"), (got, expected)
+    assert np.array_equal(got, expected, equal_nan=is_float(expected.dtype)), (got, expected)
 
 
 def elementwise(f: Callable[..., Any]) -> Callable[..., Tensor]:

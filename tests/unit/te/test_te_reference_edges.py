@@ -104,8 +104,9 @@ def test_floor_division(of: str) -> None:
     a, b = pairs(of, 32)
     quotient, rest = run(lambda x, y: (x // y, x % y), a, b)
     with np.errstate(all="ignore"):
-        assert_near(quotient, np.floor_divide(a, b), 0, "floordiv", a, b)
-        assert_near(rest, np.remainder(a, b), 0, "floormod", a, b)
+        x, y = (v.astype("float32") if of == "bfloat16" else v for v in (a, b))  # NumPy's of bfloat16 rounds in between
+        assert_near(quotient, np.floor_divide(x, y).astype(of), 0, "floordiv", a, b)
+        assert_near(rest, np.remainder(x, y).astype(of), 0, "floormod", a, b)
     if of == "float64":
         for x, y, q, r in zip(a.tolist(), b.tolist(), quotient.tolist(), rest.tolist(), strict=True):
             if np.isfinite(x) and y:
