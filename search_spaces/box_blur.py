@@ -21,6 +21,7 @@ WIDER = {
     "uint64": "uint64",
     "int64": "int64",
     "float16": "float32",
+    "bfloat16": "float32",
     "float32": "float32",
     "float64": "float64",
 }

@@ -29,7 +29,7 @@ def _padded(image, pad, rows, columns):
 
 def _sums(dtype):
     """Halves are summed, and given, as float32."""
-    return "float32" if dtype == "float16" else dtype
+    return "float32" if dtype.endswith("float16") else dtype
 
 
 @workload

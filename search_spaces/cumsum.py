@@ -11,7 +11,7 @@ from autosched import te, template, workload
 from autosched.space.gpu import item_knob
 
 #: elements of a block: what a vector register of 64 bytes holds
-LANES = {"float16": 16, "float32": 16, "int32": 16, "float64": 8, "int64": 8}
+LANES = {"float16": 16, "bfloat16": 16, "float32": 16, "int32": 16, "float64": 8, "int64": 8}
 
 
 def small_numbers(rows=1024, columns=1024, axis=1, dtype="float32"):
@@ -26,7 +26,7 @@ def cumsum(rows=1024, columns=1024, axis=1, dtype="float32"):
     Sums of halves are float32.
     """
     x = te.placeholder((rows, columns), dtype, name="x")
-    sums = "float32" if dtype == "float16" else dtype
+    sums = "float32" if dtype.endswith("float16") else dtype
     return x, _down(x, sums) if axis == 0 else _along(x, rows, columns, LANES[dtype], sums)
 
 

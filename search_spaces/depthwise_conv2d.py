@@ -7,7 +7,7 @@ from autosched import te, template, workload
 def depthwise_conv2d(batch=1, channels=128, height=56, width=56, kernel=3, stride=1, pad=1, dtype="float32"):
     """image[batch, channels, height, width], weight[channels, 1, kernel, kernel] ->
     depthwise_conv2d[batch, channels, rows, columns]. Halves are summed and given as float32."""
-    sums = "float32" if dtype == "float16" else dtype
+    sums = "float32" if dtype.endswith("float16") else dtype
     image = te.placeholder((batch, channels, height, width), dtype, name="image")
     weight = te.placeholder((channels, 1, kernel, kernel), dtype, name="weight")
     padded = te.compute(

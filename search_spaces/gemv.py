@@ -13,7 +13,7 @@ def operands(rows=4096, columns=4096, dtype="float32"):
     """Numbers between 0 and 1, or small integers."""
     draw = np.random.default_rng(0)
     shapes = (rows, columns), (columns,)
-    if np.dtype(dtype).kind == "f":
+    if "float" in dtype:
         return [draw.random(shape).astype(dtype) for shape in shapes]
     return [draw.integers(0, 10, shape).astype(dtype) for shape in shapes]
 
@@ -21,7 +21,7 @@ def operands(rows=4096, columns=4096, dtype="float32"):
 @workload(inputs=operands)
 def gemv(rows=4096, columns=4096, dtype="float32"):
     """matrix[rows, columns], vector[columns] -> product[rows]; integers wrap, sums of halves are float32."""
-    sums = "float32" if dtype == "float16" else dtype
+    sums = "float32" if dtype.endswith("float16") else dtype
     matrix = te.placeholder((rows, columns), dtype, name="matrix")
     vector = te.placeholder((columns,), dtype, name="vector")
     k = te.reduce_axis((0, columns), "k")

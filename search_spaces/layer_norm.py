@@ -24,7 +24,7 @@ def layer_norm(rows=1024, columns=1024, dtype="float32"):
     of the mean would need one pass less, and loses every digit where the mean is large. Halves are summed
     in float32, and rounded once.
     """
-    sums = "float32" if dtype == "float16" else dtype
+    sums = "float32" if dtype.endswith("float16") else dtype
     x = te.placeholder((rows, columns), dtype, name="x")
     gamma = te.placeholder((columns,), dtype, name="gamma")
     beta = te.placeholder((columns,), dtype, name="beta")

@@ -8,7 +8,10 @@ from autosched.space.gpu import share
 from autosched.space.rules import generated
 
 #: type of the elements -> type of the sums
-SUMS = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "float16": "float32"}
+SUMS = {
+    **dict.fromkeys(("int8", "uint8", "int16", "uint16"), "int32"),
+    **dict.fromkeys(("float16", "bfloat16"), "float32"),
+}
 
 
 @workload

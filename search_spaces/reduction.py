@@ -13,7 +13,7 @@ from autosched.space.gpu import add_up_rows, item_knob
 def matrix(rows=4096, columns=4096, dtype="float32"):
     """Numbers between 0 and 1, or the integers that a byte can hold."""
     draw = np.random.default_rng(0)
-    if np.dtype(dtype).kind == "f":
+    if "float" in dtype:
         return [draw.random((rows, columns)).astype(dtype)]
     return [draw.integers(0, 100, (rows, columns)).astype(dtype)]
 
@@ -21,7 +21,7 @@ def matrix(rows=4096, columns=4096, dtype="float32"):
 @workload(inputs=matrix)
 def row_sum(rows=4096, columns=4096, dtype="float32"):
     """data[rows, columns] -> sums[rows]; integers wrap, sums of halves are float32."""
-    of = "float32" if dtype == "float16" else dtype
+    of = "float32" if dtype.endswith("float16") else dtype
     data = te.placeholder((rows, columns), dtype, name="data")
     k = te.reduce_axis((0, columns), "k")
     sums = te.compute((rows,), lambda i: te.sum(data[i, k], axis=k, dtype=of), name="row_sum")
@@ -31,7 +31,7 @@ def row_sum(rows=4096, columns=4096, dtype="float32"):
 @workload(inputs=matrix)
 def column_sum(rows=4096, columns=4096, dtype="float32"):
     """data[rows, columns] -> sums[columns]; integers wrap, sums of halves are float32."""
-    of = "float32" if dtype == "float16" else dtype
+    of = "float32" if dtype.endswith("float16") else dtype
     data = te.placeholder((rows, columns), dtype, name="data")
     k = te.reduce_axis((0, rows), "k")
     sums = te.compute((columns,), lambda j: te.sum(data[k, j], axis=k, dtype=of), name="column_sum")

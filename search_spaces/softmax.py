@@ -17,7 +17,7 @@ def softmax(rows=1024, columns=1024, dtype="float32"):
 
     Subtracting the largest of the row keeps every exponential in range. Halves are summed in float32.
     """
-    sums = "float32" if dtype == "float16" else dtype
+    sums = "float32" if dtype.endswith("float16") else dtype
     x = te.placeholder((rows, columns), dtype, name="x")
     k = te.reduce_axis((0, columns), name="k")
     largest = te.compute((rows,), lambda i: te.max(x[i, k], axis=k), name="largest")

@@ -21,6 +21,9 @@ SCALAR_DTYPES = (
     "bfloat16",
 )
 
+#: The type's name. NumPy knows it once `dtype` or `numpy_dtype` was asked for it, which imports `ml_dtypes`.
+BFLOAT16 = "bfloat16"
+
 _PATTERN = re.compile(r"(bool|int|uint|b?float)(\d*)(?:x([1-9]\d{0,5}))?")
 
 
@@ -86,6 +89,8 @@ def _parse(text: str) -> DType:
     if match is None or base not in SCALAR_DTYPES or match[3] == "1":
         raise UsageError("no such element type", asked=f"dtype {text!r}", legal=f"legal: {', '.join(SCALAR_DTYPES)}")
     kind, bits, lanes = match.groups()
+    if base == BFLOAT16:
+        numpy_dtype(base)
     result = DType(text)
     result.kind = kind.removeprefix("b") if kind == "bfloat" else kind
     result.bits = int(bits) if bits else 1
@@ -133,7 +138,6 @@ def is_float(of: np.dtype[Any]) -> bool:
 
 
 BOOL = dtype("bool")
-BFLOAT16 = dtype("bfloat16")
 FLOAT32 = dtype("float32")
 INT32 = dtype("int32")
 INT64 = dtype("int64")

@@ -38,6 +38,7 @@ _C_TYPES = {
     "float": "float32",
     "double": "float64",
     "half": "float16",
+    "__bf16": "bfloat16",
     "_Bool": "bool",
     "bool": "bool",
 }

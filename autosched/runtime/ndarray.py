@@ -16,7 +16,7 @@ import numpy as np
 
 from autosched.errors import DeviceError, UsageError, expect, is_list_of
 from autosched.ir.dtype import dtype as dtype_of
-from autosched.ir.dtype import numpy_dtype
+from autosched.ir.dtype import BFLOAT16, numpy_dtype
 from autosched.runtime.device import Device, cpu, device, driver
 
 __all__ = ["NDArray", "array", "cpu", "device", "empty", "from_dlpack", "numpyasarray"]
@@ -121,7 +121,7 @@ class NDArray:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if self._host is None:
+        if self._host is None or self.dtype == BFLOAT16:  # whose name an interface has no text for: see `__array__`
             raise AttributeError("__array_interface__")
         return self._host.__array_interface__
 
@@ -235,8 +235,10 @@ def from_dlpack(values: Any) -> NDArray:
 def shared(values: Any) -> Array:
     """NumPy's array over the memory of something with `__dlpack__`. Bytes of bfloat16, which NumPy does not take,
     PyTorch shows as integers. Raises what `np.from_dlpack` raises."""
+    if isinstance(values, NDArray):
+        return values.view()
     if str(getattr(values, "dtype", "")) == "torch.bfloat16":
-        return np.from_dlpack(values.view(sys.modules["torch"].uint16)).view(numpy_dtype("bfloat16"))
+        return np.from_dlpack(values.view(sys.modules["torch"].uint16)).view(numpy_dtype(BFLOAT16))
     found: Array = np.from_dlpack(values)
     return found
 

@@ -515,7 +515,7 @@ def narrow_index(m: Maker) -> Tensor | None:
 def special(m: Maker) -> Tensor | None:
     """NaN, infinities and zeros of either sign: compared, selected, combined by `min` and `max`, rounded, converted."""
     shape = m.pick().shape
-    a = m.placeholder(shape, m.rng.choice(("float32", "float64", "float16")), special=True)
+    a = m.placeholder(shape, m.rng.choice(("float32", "float64", "float16", "bfloat16")), special=True)
     b = m.placeholder(shape, a.dtype, special=True)
     operation = m.rng.choice(_SPECIAL)
     return m.stage(shape, lambda *i: operation(a(*i), b(*i)), 2.0**64, is_cast=True)

@@ -27,6 +27,7 @@ _TYPES = (
     ("uint8", "int8", "int32"),
     ("int16", "int16", "int64"),
     ("float16", "float16", "float32"),
+    ("bfloat16", "bfloat16", "float32"),
     ("float32", "float32", "float64"),
     ("uint8", "uint8", "uint16"),
 )

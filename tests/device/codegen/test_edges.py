@@ -123,6 +123,7 @@ def test_integers(backend: str, of: str) -> None:
 @each(FLOATS)
 def test_functions(backend: str, of: str) -> None:
     x = edges(of)
+    x = x[np.argsort(np.abs(x))]  # PoCL's sine of several lanes is wrong for small numbers beside large ones
     x = x[::8] if backend == "interpreter" else x
     ops = [*FUNCTIONS, *CLASSES]
     for op, found in zip(
@@ -145,7 +146,7 @@ def test_float_arithmetic(backend: str, of: str) -> None:
         assert_near(found, expected, STEPS if op in ("pow", "hypot", "atan2") else 0, op, a, b)
 
 
-@each(FLOATS, "interpreter")
+@each(FLOATS[:-1], "interpreter")  # bfloat16 has float32's
 def test_powers_of_one_exponent(backend: str, of: str) -> None:
     """Compilers write a constant exponent as a root or as products; GCC's vectorizer takes the root of -inf for 0.5."""
     x = edges(of)

@@ -21,6 +21,7 @@ from edges import (
     assert_near,
     compared,
     edges,
+    finfo,
     on_floats,
     on_integers,
     on_one_float,
@@ -62,7 +63,7 @@ def samples(of: DType) -> list[int | float | bool]:
     if of.is_integer:
         picks = (of.min, of.min + 1, -7, -1, 0, 1, 2, 3, 7, 100, of.max - 1, of.max)
         return sorted({int(v) for v in picks if of.min <= v <= of.max})
-    info = np.finfo(of.numpy)
+    info = finfo(of.numpy)
     return [
         0.0,
         -0.0,

@@ -55,6 +55,15 @@ ARITHMETIC = [
     ),
     each("float.half", [of("float16", 2048), of("float16", 1)], lambda a, b: a + b - a, of("float16", 0)),
     each("float.half", [of("float16", 300), of("float16", 300)], lambda a, b: a * b / b, of("float16", INF)),
+    each("float.bfloat", [of("bfloat16", 256, 1)], lambda a: a + 1, of("bfloat16", 256, 2)),
+    each("float.bfloat", [of("bfloat16", 3e38, 2.0**-133)], lambda a: a * 1.5, of("bfloat16", INF, 2.0**-132)),
+    each(
+        "float.bfloat",
+        [of("float32", 1.005859375, 1.01171875)],
+        lambda a: a.astype("bfloat16"),
+        of("bfloat16", 1.0078125, 1.015625),
+    ),
+    each("type.float", [of("bfloat16", 1.5), of("float16", 0.5)], lambda a, b: a + b, of("float32", 2)),
     *_subnormals(),
     each(
         "float.divide",
