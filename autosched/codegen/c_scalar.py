@@ -453,5 +453,5 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     "call": _call,
     # tensor reads and reductions are lowered away; vectors are the other table's, or taken apart by lane
     **dict.fromkeys(("view", "read", "reduce", "scatter"), _no_scalar),
-    **dict.fromkeys(("ramp", "broadcast", "combine_lanes", "dot4", "to_line"), _no_scalar),
+    **dict.fromkeys(("ramp", "broadcast", "combine_lanes", "dot", "to_line"), _no_scalar),
 }

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.asm import readable
 from autosched.codegen.llvm_dot import PROBE as PROBE_OF_DOT
-from autosched.codegen.llvm_dot import dot_instruction
+from autosched.codegen.llvm_dot import dot_instruction, size_for_pairs
 from autosched.codegen.llvm_libm import vector_library
 from autosched.codegen.llvm_one_lane import MASKED_STORE, PROBE, one_lane_stores_as_scalars, stores_too_wide
 from autosched.codegen.llvm_program import entry_name, module_text
@@ -125,8 +125,14 @@ def _abilities(cpu: str, features: str, triple: str) -> Abilities:
         }"""
     assembly = _assembly(source, cpu, features, triple)
     library = vector_library(triple or llvm.get_default_triple(), features)
-    dot = dot_instruction(_assembly(PROBE_OF_DOT, cpu, features, triple))
-    return Abilities(fuses="fmaf" not in assembly, masks="{%k" in assembly, vectors=library, dot=dot)
+    dots = _assembly(PROBE_OF_DOT, cpu, features, triple)
+    return Abilities(
+        fuses="fmaf" not in assembly,
+        masks="{%k" in assembly,
+        vectors=library,
+        dot=dot_instruction(dots),
+        pairs=size_for_pairs(dots),
+    )
 
 
 @lru_cache(maxsize=8)

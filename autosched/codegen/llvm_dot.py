@@ -1,4 +1,4 @@
-"""Sums of four neighbouring products of 8-bit integers, by the instruction that a CPU has for them.
+"""Sums of neighbouring products: four of 8-bit integers or two of bfloat16, by the instructions that CPUs have.
 
 x86 multiplies unsigned by signed bytes (`vpdpbusd`: AVX512-VNNI, AVX-VNNI), Arm bytes of one sign (`sdot`, `udot`).
 Other signs follow: a byte with its highest bit turned over, read with the other sign, is 128 more or 128 less.
@@ -8,14 +8,18 @@ Other signs follow: a byte with its highest bit turned over, read with the other
 
 The last term depends on `b` alone: the rows of a tile share it. An x86 without such an instruction multiplies 16-bit
 integers and adds pairs (`pmaddwd`); bytes that are widened first never saturate there, as they do in `pmaddubsw`.
+
+Of bfloat16, x86 adds two products to a float32, one after the other (`vdpbf16ps`: AVX512-BF16). Each is exact, so that
+the sum is that of two fused multiply-adds, but for numbers below 2^-126, which the instruction takes for zeros.
 """
 
 from __future__ import annotations
 
-from autosched.codegen.llvm_text import Value, Writer, constant
+from autosched.codegen.llvm_ops import bits_of
+from autosched.codegen.llvm_text import Value, Writer, constant, register_type, typed
 from autosched.ir.dtype import DType, dtype
 
-_INT8, _UINT8, _INT16, _INT32 = map(dtype, ("int8", "uint8", "int16", "int32"))
+_INT8, _UINT8, _INT16, _INT32, _FLOAT32 = map(dtype, ("int8", "uint8", "int16", "int32", "float32"))
 
 
 def _probe(name: str, left: str, right: str) -> str:
@@ -37,6 +41,10 @@ PROBE = f"""
         define <64 x i8> @bytes(<64 x i8> %a, <64 x i8> %b) {{
           %r = add <64 x i8> %a, %b
           ret <64 x i8> %r
+        }}
+        define <16 x bfloat> @pairs(<16 x float> %a) {{
+          %r = fptrunc <16 x float> %a to <16 x bfloat>
+          ret <16 x bfloat> %r
         }}"""
 
 
@@ -49,8 +57,17 @@ def dot_instruction(assembly: str) -> tuple[str, int]:
     return "", 0
 
 
-def dot4(w: Writer, total: Value, a: Value, b: Value) -> Value:
-    """As `ir.expr.dot4`."""
+def size_for_pairs(assembly: str) -> int:
+    """Bytes of the widest register on which products of bfloat16 are added; 0 where they are not. CPUs that can
+    convert to it without AVX-512 have no such instruction."""
+    found = [line for line in assembly.splitlines() if "vcvtneps2bf16" in line and "{vex}" not in line]
+    return next((n for n, of in ((64, "%zmm"), (32, "%ymm")) if any(of in x for x in found)), 0)
+
+
+def dot(w: Writer, total: Value, a: Value, b: Value) -> Value:
+    """As `ir.expr.dot`."""
+    if total.dtype.is_float:
+        return _dot_of_pairs(w, total, bits_of(w, a), bits_of(w, b))
     if a.dtype.lanes > b.dtype.lanes:
         a, b = b, a  # the correction is of what has a value of its own in each lane: other rows have the same
     lanes = total.dtype.lanes
@@ -65,12 +82,42 @@ def dot4(w: Writer, total: Value, a: Value, b: Value) -> Value:
     return w.part(w.join(parts), 0, lanes)
 
 
+def _dot_of_pairs(w: Writer, total: Value, a: Value, b: Value) -> Value:
+    lanes, size = total.dtype.lanes, w.module.abilities.pairs if w.module.contract else 0
+    width = next((n for n in (16, 8, 4) if 4 * n <= size and lanes % n == 0), 0)
+    if not width:
+        for odd in (True, False):
+            x, y = (_floats(w, _whole(w, v, lanes), odd) for v in (a, b))
+            flags = " contract" if w.module.contract else ""
+            total = w.binary(f"fadd{flags}", total, w.binary(f"fmul{flags}", x, y))
+        return total
+    parts = []
+    sums, factors = register_type(total.dtype.with_lanes(width)), f"<{2 * width} x bfloat>"
+    callee = w.module.declare(f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}", sums, [sums, factors, factors])
+    for at in range(0, lanes, width):
+        of = total.dtype.with_lanes(width)
+        x, y = (_whole(w, v if v.dtype.lanes == 2 else w.part(v, 2 * at, 2 * width), width) for v in (a, b))
+        x_ref, y_ref = (w.op(f"bitcast {typed(v)} to {factors}", v.dtype).ref for v in (x, y))
+        part = w.part(total, at, width)
+        parts.append(w.op(f"call {sums} {callee}({typed(part)}, {factors} {x_ref}, {factors} {y_ref})", of))
+    return w.join(parts)
+
+
+def _floats(w: Writer, v: Value, odd: bool) -> Value:
+    """Every second bfloat16 as a float: the upper half of a word is one, the lower one goes up."""
+    lanes = v.dtype.lanes // 2
+    words = w.convert("bitcast", v, _INT32.with_lanes(lanes))
+    return w.convert(
+        "bitcast", w.binary("and", words, -1 << 16) if odd else w.binary("shl", words, 16), _FLOAT32.with_lanes(lanes)
+    )
+
+
 def _whole(w: Writer, v: Value, lanes: int) -> Value:
-    """Four bytes for each lane; four alone are for all."""
-    if v.dtype.lanes == 4 * lanes:
+    """32 bits for each lane; those alone are for all."""
+    if v.dtype.lanes * v.dtype.bits == 32 * lanes:
         return v
     word = w.convert("bitcast", v, _INT32)
-    return w.convert("bitcast", w.splat(word, lanes), v.dtype.with_lanes(4 * lanes))
+    return w.convert("bitcast", w.splat(word, lanes), v.dtype.with_lanes(32 * lanes // v.dtype.bits))
 
 
 def _by_steps(w: Writer, total: Value, a: Value, b: Value) -> Value:

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 
 from autosched.codegen.lanes import line_of, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
-from autosched.codegen.llvm_dot import dot4
+from autosched.codegen.llvm_dot import dot
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_ops import (
     LLVM_OPS,
@@ -172,9 +172,9 @@ class Expressions:
                 return self.memory.to_line(e.value, self.index(e.args[0]))
             case "combine_lanes":
                 return self._combine_lanes(e.value, self.value(e.args[0]))
-            case "dot4":
+            case "dot":
                 total, a, b = map(self.value, e.args)
-                return dot4(self.w, total, a, b)
+                return dot(self.w, total, a, b)
             case "and":
                 return self._shortcut(e, e.args[0], e.args[1], const(False, e.dtype))
             case _:

@@ -350,7 +350,7 @@ Row = Callable[[Writer, DType, Sequence[Value]], Value]
 
 #: emitted by `llvm_expr`: leaves, memory, vectors, and what evaluates its operands on demand
 STRUCTURAL = frozenset(
-    "const var load address view call to_line ramp broadcast combine_lanes dot4 select if_then_else and or".split()
+    "const var load address view call to_line ramp broadcast combine_lanes dot select if_then_else and or".split()
 )
 
 

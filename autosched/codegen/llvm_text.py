@@ -152,12 +152,14 @@ class Scoped(dict[K, V], Generic[K, V]):
 @dataclass(frozen=True)
 class Abilities:
     """Abilities of a CPU: fused multiply-add, stores of some lanes of a register, library functions of vectors, and
-    the instruction for dot products of bytes with the size of its registers (`llvm_dot`)."""
+    the instruction for dot products of bytes with the size of its registers, and the size of those in which products
+    of bfloat16 are added in pairs (`llvm_dot`)."""
 
     fuses: bool = False
     masks: bool = False
     vectors: VectorLibrary | None = None
     dot: tuple[str, int] = ("", 0)
+    pairs: int = 0
 
 
 FEWEST_ABILITIES = Abilities()

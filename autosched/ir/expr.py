@@ -487,12 +487,14 @@ def combine_lanes(op: str, vector: Expr) -> Expr:
     return vector if vector.dtype.lanes == 1 else make("combine_lanes", vector.dtype.scalar, (vector,), op)
 
 
-def dot4(total: Expr, a: Expr, b: Expr) -> Expr:
+def dot(total: Expr, a: Expr, b: Expr) -> Expr:
     """`total[i] + a[4*i]*b[4*i] + ... + a[4*i + 3]*b[4*i + 3]` in each lane i, which wraps.
 
-    `total` is int32 of n lanes, and each of `a` and `b` int8 or uint8 of 4*n lanes, or of four that all lanes share.
+    `total` is int32 of n lanes, and each of `a` and `b` int8 or uint8 of 4*n lanes, or of four that all lanes share;
+    or float32, and bfloat16 of 2*n lanes, or of two: the products are exact, and added one after the other, the last
+    one first. Processors may take numbers below 2^-126 for zeros there.
     """
-    return make("dot4", total.dtype, (total, a, b))
+    return make("dot", total.dtype, (total, a, b))
 
 
 def min_value(of: object) -> Expr:

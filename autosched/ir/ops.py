@@ -267,8 +267,8 @@ OPS: dict[str, OpInfo] = {
     "broadcast": OpInfo("vector", 1),
     # all lanes combined into a scalar by the operator that is the value: see `ir.expr.combine_lanes`
     "combine_lanes": OpInfo("vector", 1),
-    # dot4(c, a, b): to each lane of c, an int32, four neighbouring products of 8-bit integers: see `ir.expr.dot4`
-    "dot4": OpInfo("vector", 3, 2),
+    # dot(c, a, b): to each lane of c, the neighbouring products of factors that are 32 bits: see `ir.expr.dot`
+    "dot": OpInfo("vector", 3, 2),
     # a reduction over te reduce axes; value is the te Reduction
     "reduce": OpInfo("reduce", -1),
     # a te scatter_reduce: value, condition and the indices of its place; value is the te Reduction

@@ -85,7 +85,7 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
         return broadcast(args[0], e.dtype.lanes)
     if op == "ramp":
         return ramp(args[0], args[1], e.dtype.lanes)
-    if op in ("reduce", "scatter", "combine_lanes", "dot4", "to_line", "address", "view"):
+    if op in ("reduce", "scatter", "combine_lanes", "dot", "to_line", "address", "view"):
         return make(op, e.dtype, args, e.value)
     if op == "reinterpret":
         return reinterpret(e.dtype.scalar, args[0])

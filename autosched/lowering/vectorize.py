@@ -8,7 +8,7 @@ from autosched.errors import LowerError
 from autosched.ir import expr as E
 from autosched.ir import stmt as S
 from autosched.ir.calls import is_opaque
-from autosched.ir.dtype import INT32, INT64
+from autosched.ir.dtype import BFLOAT16, FLOAT32, INT32, INT64
 from autosched.ir.expr import Expr
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
@@ -248,7 +248,7 @@ class _Lanes:
         match s:
             case S.Store():
                 if any(e.dtype.lanes > 1 for e in post_order((*s.indices, s.value))):
-                    return self.dot4(s)  # a vector loop inside this one
+                    return self.dot(s)  # a vector loop inside this one
                 if any(map(is_opaque, (*s.indices, s.value))):
                     return None  # a call for each lane
                 if self.lanes > 1 and not self.varies(s.indices[0]):
@@ -343,43 +343,45 @@ class _Lanes:
             s.buffer, s.indices, rebuild(s.value, (old, E.combine_lanes(COMBINED[s.value.op], self.expr(step))))
         )
 
-    def dot4(self, s: S.Store) -> Stmt | None:
-        """Sums in lanes, to which four products of neighbouring 8-bit integers are added at once, or None.
+    def dot(self, s: S.Store) -> Stmt | None:
+        """Sums in lanes, to which products of neighbours are added at once, or None: four of 8-bit integers, or two of
+        bfloat16.
 
         C[v] = C[v] + combine_lanes(add, int32(A[0..3]) * int32(B[4*v + 0..3]))
-        ->   C[0..] = dot4(C[0..], A[0..3], B[0..])
+        ->   C[0..] = dot(C[0..], A[0..3], B[0..])
         """
         old = E.make("load", s.buffer.dtype, s.indices, s.buffer)
-        if self.under_mask or s.buffer.dtype.scalar != INT32 or s.value.op != "add":
+        if self.under_mask or s.buffer.dtype.scalar not in (INT32, FLOAT32) or s.value.op != "add":
             return None
         if all(a is not old for a in s.value.args):
             return None
         step = s.value.args[1 if s.value.args[0] is old else 0]
         product = step.args[0] if step.op == "combine_lanes" and step.value == "add" else step
-        if product.op != "mul" or product.dtype.lanes != 4:
+        count = 4 if s.buffer.dtype.is_integer else 2
+        if product.op != "mul" or product.dtype.lanes != count:
             return None
-        factors = [self.four_bytes(e) for e in product.args]
+        factors = [self.neighbours(e, count) for e in product.args]
         to = self.index(s.indices[0])
-        whole = [f for f in factors if f is not None and f.dtype.lanes > 4]
+        whole = [f for f in factors if f is not None and f.dtype.lanes > count]
         if None in factors or not whole or to.op != "ramp" or not E.is_const(to.args[1], 1):
             return None
-        total = E.make("load", to.dtype.scalar.with_lanes(self.lanes), (to,), s.buffer)
-        return S.Store(s.buffer, (to,), E.dot4(total, *factors))  # type: ignore[arg-type]
+        total = E.make("load", s.buffer.dtype.with_lanes(self.lanes), (to,), s.buffer)
+        return S.Store(s.buffer, (to,), E.dot(total, *factors))  # type: ignore[arg-type]
 
-    def four_bytes(self, e: Expr) -> Expr | None:
-        """What a factor is made of, where that is neighbouring bytes: four of each lane, or four that all share."""
-        if e.op != "cast" or e.args[0].op != "load" or e.args[0].dtype.bits != 8 or e.args[0].dtype.is_bool:
+    def neighbours(self, e: Expr, count: int) -> Expr | None:
+        """What a factor is made of, where that is neighbours in memory: so many of each lane, or that all share."""
+        load = e.args[0] if e.op == "cast" else e
+        if load.op != "load" or load.dtype.scalar not in (("int8", "uint8") if count == 4 else (BFLOAT16,)):
             return None
-        load = e.args[0]
         (at,) = load.args
         if load.value in self.stored or at.op != "ramp" or not E.is_const(at.args[1], 1):
             return None
         first = self.index(at.args[0])
-        if first.op == "ramp" and not E.is_const(first.args[1], 4):
+        if first.op == "ramp" and not E.is_const(first.args[1], count):
             return None
         if first.dtype.lanes > 1 and first.op != "ramp":
             return None
-        lanes, first = (4 * self.lanes, first.args[0]) if first.op == "ramp" else (4, first)
+        lanes, first = (count * self.lanes, first.args[0]) if first.op == "ramp" else (count, first)
         return E.make("load", load.dtype.with_lanes(lanes), (E.ramp(first, 1, lanes),), load.value)
 
     def index(self, i: Expr) -> Expr:

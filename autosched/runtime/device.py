@@ -181,8 +181,8 @@ def with_machine(target: Target) -> Target:
 
     They are what a cost model compares a candidate with, and change no code: `l1_bytes` to `l3_bytes`, a
     thread's share where several CPUs have one cache, `vector_bytes` and `vector_registers`, and
-    `mixed_bytes`, 1 where products of unsigned and signed bytes have an instruction. An OpenCL device may be
-    a CPU, too: its limits say so.
+    `mixed_bytes` and `bfloat_pairs`, 1 where products of unsigned and signed bytes and of bfloat16 have an
+    instruction. An OpenCL device may be a CPU, too: its limits say so.
     """
     if target.is_gpu_style and not target.limits.get("is_cpu"):
         return target
@@ -193,7 +193,10 @@ def with_machine(target: Target) -> Target:
     has = _features(target)
     width, count = _vector_registers(has)
     mixed = int(not has.isdisjoint(MIXED_BYTES))
-    return target.with_limits(**sizes, vector_bytes=width, vector_registers=count, mixed_bytes=mixed)
+    pairs = int("avx512bf16" in has)
+    return target.with_limits(
+        **sizes, vector_bytes=width, vector_registers=count, mixed_bytes=mixed, bfloat_pairs=pairs
+    )
 
 
 #: Features of CPUs that multiply unsigned by signed bytes and add up four such products.

@@ -145,8 +145,8 @@ class _Interpreter:
                 return to.numpy.type((7 * self.any_index(e.args[0], lane) + 3) % (64 // e.value.dtype.bytes))
             case "combine_lanes":
                 return _combined(e.value, to, [self.value(e.args[0], k) for k in range(e.args[0].dtype.lanes)])
-            case "dot4":
-                return self.dot4(e, lane).astype(to.numpy)
+            case "dot":
+                return self.dot(e, lane).astype(to.numpy)
             case "cast":
                 return _cast(self.value(e.args[0], lane), e.args[0].dtype, to)
             case "reinterpret":
@@ -156,12 +156,17 @@ class _Interpreter:
             return _shift(e.op, *args)
         return evaluated(e.op, to, args)[()]
 
-    def dot4(self, e: Expr, lane: int) -> Any:
-        """See `ir.expr.dot4`: exact in 64 bits, of which the caller keeps those of its type."""
+    def dot(self, e: Expr, lane: int) -> Any:
+        """See `ir.expr.dot`: integers are exact in 64 bits, of which the caller keeps those of its type."""
         total, *factors = e.args
-        at = range(4 * lane, 4 * lane + 4)
-        a, b = ([np.int64(self.value(v, k % v.dtype.lanes)) for k in at] for v in factors)
-        return np.int64(self.value(total, lane)) + np.dot(a, b)
+        count = e.dtype.bits // factors[0].dtype.bits
+        at = range(count * lane, count * lane + count)
+        of = np.float32 if e.dtype.is_float else np.int64
+        found = of(self.value(total, lane))
+        for k in reversed(at):
+            x, y = (of(self.value(v, k % v.dtype.lanes)) for v in factors)
+            found = of(found + x * y)
+        return found
 
     # -- memory ---------------------------------------------------------------------------------
     def offset(self, buffer: S.Buffer, indices: Sequence[Expr], lane: int, by: Expr | S.Store) -> int | None:

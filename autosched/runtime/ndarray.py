@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import DeviceError, UsageError, expect, is_list_of
-from autosched.ir.dtype import dtype as dtype_of
 from autosched.ir.dtype import BFLOAT16, numpy_dtype
+from autosched.ir.dtype import dtype as dtype_of
 from autosched.runtime.device import Device, cpu, device, driver
 
 __all__ = ["NDArray", "array", "cpu", "device", "empty", "from_dlpack", "numpyasarray"]

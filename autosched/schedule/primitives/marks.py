@@ -75,7 +75,7 @@ def vectorize(s: Schedule, stage: Stage, var: Any) -> None:
 
     for x in 8: B[x] = A[x] + 1   ->   B[0..7] = A[0..7] + 1
     for k in 8: S += A[k]         ->   S += combine_lanes(A[0..7])
-    for x in 8: for k in 4: C[x] += int32(A[k]) * int32(B[x, k])   ->   C[0..7] = dot4(C[0..7], A[0..3], B[0..7, 0..3])
+    for x in 8: for k in 4: C[x] += int32(A[k]) * int32(B[x, k])   ->   C[0..7] = dot(C[0..7], A[0..3], B[0..7, 0..3])
 
     The extent must be a constant once the knobs are chosen; split first. The lanes of a reduce loop
     are combined with one another, half on half, before they join what was there, so that a sum of

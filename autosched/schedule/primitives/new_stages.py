@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
-from autosched.ir.dtype import INT32
+from autosched.ir.dtype import BFLOAT16, INT32
 from autosched.ir.expr import (
     Expr,
     cast,
@@ -326,13 +326,21 @@ def _taken_off(stage: Stage, factor: Expr, times: int) -> tuple[Tensor, tuple[Ex
 
 def factors_of_bytes(stage: Stage) -> tuple[Expr, ...]:
     """The two reads of 8-bit integers whose products a stage adds up in 32 bits, if that is all it does; else none."""
+    factors = factors_of_parts(stage)
+    return factors if factors and factors[0].dtype.is_integer else ()
+
+
+def factors_of_parts(stage: Stage) -> tuple[Expr, ...]:
+    """The two reads whose products a stage adds up, if that is all it does and instructions add neighbours up:
+    8-bit integers as int32, or bfloat16 as float32."""
     body = stage.body[0]
-    if body.op != "reduce" or body.value.combiner != "sum" or body.dtype != INT32 or len(body.args) != 2:
+    if body.op != "reduce" or body.value.combiner != "sum" or len(body.args) != 2:
         return ()
     product, condition = body.args
+    of = {"int32": ("int8", "uint8"), "float32": (BFLOAT16,)}.get(body.dtype, ())
     factors = [e.args[0] for e in product.args if e.op == "cast"] if product.op == "mul" else []
-    of_bytes = all(e.op == "read" and e.dtype.bits == 8 and not e.dtype.is_bool for e in factors)
-    return tuple(factors) if len(factors) == 2 and of_bytes and is_const(condition, True) else ()
+    fits = all(e.op == "read" and e.dtype in of for e in factors)
+    return tuple(factors) if len(factors) == 2 and fits and is_const(condition, True) else ()
 
 
 # -- reductions -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
 from operator import add, mul
 
-from autosched.ir.dtype import INT32
+from autosched.ir.dtype import BFLOAT16, DType
 from autosched.ir.expr import Expr, ceildiv, const, divide, floordiv, is_const, make, maximum, select, variables
 from autosched.ir.expr import cast as cast_to
 from autosched.ir.simplify import conjuncts, simplify
@@ -104,33 +104,37 @@ def _inside(s: Stmt, loops: tuple[For, ...], guards: int) -> list[Nest | Site]:
 
 
 def _of_words(s: For) -> Store | None:
-    """A vector loop over four products of bytes, which instructions add up, as one product of 32-bit words: as many
-    bytes are read, and it takes as long."""
+    """A vector loop over products that instructions add up, four of bytes or two of bfloat16, as one product of 32-bit
+    words: as many bytes are read, and it takes as long."""
     store = s.body.then if isinstance(s.body, If) and s.body.otherwise is None else s.body
-    if not is_const(s.extent, 4) or not isinstance(store, Store) or store.value.op != "add":
+    if not isinstance(store, Store) or store.value.op != "add" or store.buffer.dtype not in ("int32", "float32"):
+        return None
+    bits, of = (8, "int") if store.buffer.dtype.is_integer else (16, BFLOAT16)
+    if not is_const(s.extent, 32 // bits):
         return None
     old, product = store.value.args
     factors = [e.args[0] for e in product.args if e.op == "cast"] if product.op == "mul" else []
-    if old.op != "load" or old.value is not store.buffer or product.dtype != INT32 or len(factors) != 2:
+    if old.op != "load" or old.value is not store.buffer or product.dtype != old.dtype or len(factors) != 2:
         return None
-    words = [_word(e, s.var) for e in factors if e.op == "load" and e.dtype.bits == 8]
+    words = [_word(e, s.var, old.dtype) for e in factors if e.op == "load" and e.dtype.bits == bits and of in e.dtype]
     if None in words or len(words) != 2 or any(s.var in variables(i) for i in store.indices):
         return None
     return replace(store, value=old + words[0] * words[1])  # type: ignore[operator]
 
 
-def _word(load: Expr, step: Expr) -> Expr | None:
-    """The word that four neighbouring bytes are."""
+def _word(load: Expr, step: Expr, of: DType) -> Expr | None:
+    """The word that neighbours in memory are."""
+    count = 32 // load.dtype.bits
     *outer, last = load.args
     if any(step in variables(i) for i in outer) or step not in variables(last):
         return None
-    at = simplify(floordiv(substitute(last, {step: const(0)}), 4))
-    return make("load", INT32, (*outer, at), _as_words(load.value))
+    at = simplify(floordiv(substitute(last, {step: const(0)}), count))
+    return make("load", of, (*outer, at), _as_words(load.value, of, count))
 
 
 @lru_cache(maxsize=256)
-def _as_words(b: Buffer) -> Buffer:
-    return Buffer(b.name, (*b.shape[:-1], simplify(ceildiv(b.shape[-1], 4))), INT32, b.scope)
+def _as_words(b: Buffer, of: DType, count: int) -> Buffer:
+    return Buffer(b.name, (*b.shape[:-1], simplify(ceildiv(b.shape[-1], count))), of, b.scope)
 
 
 def _of_the_first_lane(s: Store) -> Store:

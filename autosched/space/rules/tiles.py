@@ -14,7 +14,7 @@ fuse_epilogue           C[i,j] = max(T[i,j] + bias[j], 0): what is done with fin
 
 Operands may be packed: B[k, j] -> P[j // 32, k, j % 32], so that a tile reads consecutive addresses, and
 what is beyond the end is zeros, over which whole tiles run. Of 8-bit integers whose products are summed up in 32 bits,
-P[j // 32, k // 4, j % 32, k % 4] has four steps side by side, which instructions add up at once.
+P[j // 32, k // 4, j % 32, k % 4] has four steps side by side, which instructions add up at once; of bfloat16, two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 from autosched.ir.expr import floordiv, is_const
 from autosched.ir.visit import post_order, reads
-from autosched.schedule.primitives.new_stages import factors_of_bytes
+from autosched.schedule.primitives.new_stages import factors_of_bytes, factors_of_parts
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import Access, divisors, lanes, length, powers, tiles
@@ -42,8 +42,6 @@ SHORT = 7
 LONG = 512
 #: An operand is packed only if this many tiles read it.
 MANY = 4
-#: Products of bytes that an instruction adds up.
-FOUR = 4
 
 
 def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
@@ -130,7 +128,7 @@ def _can_pack(stage: Stage, a: Access, axis: IterVar) -> bool:
     source = stage.schedule.stage(a.tensor)
     found = [e.args for e in post_order(stage.body) if e.op == "read" and e.value is a.tensor]
     same = sum(b.tensor is a.tensor for b in analysis.accesses(stage))
-    several = same == len(found) and a.indices in found and not factors_of_bytes(stage)
+    several = same == len(found) and a.indices in found and not factors_of_parts(stage)
     direct = (same == 1 and bool(found)) or several
     return direct and a.dimension(axis) is not None and (source.is_placeholder or not source.is_output)
 
@@ -164,7 +162,7 @@ class _Tiling:
         self.long = depths.index(self.depth) if self.depth > SHORT else None  #: the reduce axis that stays a loop
         self.reduce_axis = stage.reduce_axis[depths.index(self.depth)]
         self.packs = [(a, axis) for a in self.reads if (axis := self._packed_along(a)) is not None]
-        self.fours = self._adds_four()
+        self.parts = self._adds_parts()  #: products that are added up at a time, or 0
         self.places = list(reads(stage.body[0]))  #: not packed so far, in their order
         self.blocked = False
 
@@ -179,19 +177,24 @@ class _Tiling:
     def knob(self, what: str, values: object) -> object:
         return self.plan.knob(self.stage, what, values)  # type: ignore[arg-type]
 
-    def _adds_four(self) -> bool:
-        """Whether four products of bytes are added at a time: one operand, packed, has them side by side for each
-        lane, and four that follow each other in the other one are for all lanes."""
-        factors = [Access(e.value, e.args) for e in factors_of_bytes(self.stage)]
-        if not factors or self.long is None or self.plan.target.kind != "llvm":
-            return False
+    def _adds_parts(self) -> int:
+        """How many products are added at a time, four of bytes or two of bfloat16; 0 where they are added one by one.
+        One operand, packed, has them side by side for each lane, and those that follow each other in the other one are
+        for all lanes."""
+        factors = [Access(e.value, e.args) for e in factors_of_parts(self.stage)]
+        target = self.plan.target
+        if not factors or self.long is None or target.kind != "llvm":
+            return 0
+        parts = 32 // factors[0].tensor.dtype.bits
+        if parts == 2 and (target.strict or not target.limits.get("bfloat_pairs")):
+            return 0
         k, vector = self.reduce_axis, self.register.vector
-        if any(a.dimension(k) is None for a in factors) or analysis.has_fewer([vector], FOUR):
-            return False
+        if any(a.dimension(k) is None for a in factors) or analysis.has_fewer([vector], 4):
+            return 0
         packed = [a for a, axis in self.packs if axis is vector]
         known = [a for a in factors if not a.mentions(vector)]
         near = [a for a in known if a.is_contiguous(k) or any(a.tensor is b.tensor for b, _ in self.packs)]
-        return len(packed) == len(near) == 1
+        return parts if len(packed) == len(near) == 1 else 0
 
     def _sizes(self) -> None:
         """Knobs for the size of a tile of sums."""
@@ -200,8 +203,8 @@ class _Tiling:
         rows = [r for r in ROWS if n is None or r <= n] or [1]
         whole = max(1, machine.vector_bytes // stage.tensor.dtype.bytes)
         widths = lanes(machine, stage.tensor.dtype, self.register.vector)
-        if self.fours:
-            widths = [w for w in widths if w % FOUR == 0]
+        if self.parts:
+            widths = [w for w in widths if w % 4 == 0]
         if self._tail(self.register.vector) != "guard":  # nothing is filled up: lines that the length divides into
             fits = divisors(self.register.vector, whole // 2, 4 * whole)
             widths += [w for w in fits if w <= whole or w % whole == 0]  # registers that are filled in part spill
@@ -320,16 +323,16 @@ class _Tiling:
         four: list[Loop] = []
         if self.blocked:
             block, k = sums.split(long, factor=self.knob("depth", powers(64, 512)))
-            if self.fours:
-                k, *four = sums.split(k, factor=FOUR)
+            if self.parts:
+                k, *four = sums.split(k, factor=self.parts)
             k, *steps = sums.split(k, factor=self.knob("steps", (1, 2, 4)))
             tile, row = sums.split(row, factor=self.rows)
             reduce = [*(sums.roots[a] for a in slow), block, *others, tile, k]
             others = []
         elif long is not None:
             k = long  # type: ignore[assignment]
-            if self.fours:
-                k, *four = sums.split(k, factor=FOUR)
+            if self.parts:
+                k, *four = sums.split(k, factor=self.parts)
             k, *steps = sums.split(k, factor=self.knob("steps", (1, 2, 4)))
             reduce = [*(sums.roots[a] for a in slow), k]
         window = [sums.roots[a] for a in short]
@@ -356,10 +359,10 @@ class _Tiling:
             natural = a.is_contiguous(axis)
             if axis is self.register.row:
                 ways = [False, True]
-                if self.fours and not a.is_contiguous(self.reduce_axis):
+                if self.parts and not a.is_contiguous(self.reduce_axis):
                     ways = [True]
             else:
-                ways = [True, False] if natural and not self.fours else [True]
+                ways = [True, False] if natural and not self.parts else [True]
             places = [e.args for e in self.places if e.value is a.tensor]
             which = f"_{places.index(a.indices)}" if len(places) > 1 else ""
             if self.plan.choose(self.stage, f"pack_{a.tensor.name}{which}", ways):
@@ -368,7 +371,7 @@ class _Tiling:
     def _with_other_sign(self, a: Access) -> Access:
         """The operand with the sign that instructions want which multiply unsigned by signed bytes."""
         signs = {e.dtype for e in factors_of_bytes(self.sums)}
-        if len(signs) > 1 or not self.plan.target.limits.get("mixed_bytes"):
+        if len(signs) != 1 or not self.plan.target.limits.get("mixed_bytes"):
             return a
         turned, begin = map(self.s.stage, self.s.offset_bytes(self.sums.tensor, a.tensor))
         turned.compute_inline()
@@ -384,7 +387,7 @@ class _Tiling:
         return Access(turned.tensor, a.indices)
 
     def _pack(self, a: Access, axis: IterVar, block: object, natural: bool) -> None:
-        if self.fours and axis is self.register.vector:
+        if self.parts and axis is self.register.vector:
             a = self._with_other_sign(a)
         s, d = self.s, a.dimension(axis)
         assert d is not None
@@ -399,9 +402,9 @@ class _Tiling:
         kept = [x for i, x in enumerate(axes) if i != d and i not in spatial]
         panel, element = packing.split(axes[d], factor=block)
         four: list[Loop] = []
-        if self.fours:
+        if self.parts:
             step = axes[next(i for i, index in enumerate(a.indices) if index is self.reduce_axis.var)]
-            kept[kept.index(step)], *four = packing.split(step, factor=FOUR)
+            kept[kept.index(step)], *four = packing.split(step, factor=self.parts)
         packing.reorder(*leading, panel, *kept, element, *four)
         panels = s[s.cache_write(copy, "global")]
         packing.compute_inline()

@@ -50,7 +50,7 @@ def by_four(a: Tensor, b: Tensor, c: Tensor, lanes: int = 16, offset: bool = Fal
 
 def dots(f: Function) -> list[str]:
     values = [s.value for s in walk(f.body) if isinstance(s, Store)]
-    return [repr(e) for value in values for e in post_order(value) if e.op == "dot4"]
+    return [repr(e) for value in values for e in post_order(value) if e.op == "dot"]
 
 
 def extremes(types: tuple[str, str], *shapes: tuple[int, int]) -> list[np.ndarray]:
@@ -69,7 +69,7 @@ def test_nested_vector_loops() -> None:
     f = lower_structure(by_four(a, b, c), [a, b, c], "llvm").bind()
     place = "ramp(i*32 + j.outer*16, 16)"
     packed = "B.global.global[ramp(j.outer*256 + k.outer*64, 64)]"
-    assert dots(f) == [f"dot4(C[{place}], A[ramp(i*16 + k.outer*4, 4)], {packed})"]
+    assert dots(f) == [f"dot(C[{place}], A[ramp(i*16 + k.outer*4, 4)], {packed})"]
 
 
 @pytest.mark.parametrize("types", SIGNS)

@@ -90,7 +90,7 @@ def test_sketches_compute_what_the_definition_says(name: str, types: tuple[str, 
             points = sketch.valid_points
             knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
             f = sketch.structure.bind(knobs)
-            assert any(e.op == "dot4" for s in walk(f.body) if isinstance(s, Store) for e in post_order(s.value))
+            assert any(e.op == "dot" for s in walk(f.body) if isinstance(s, Store) for e in post_order(s.value))
             np.testing.assert_array_equal(Module(compile_function(f, target), target)(*inputs), wanted)
 
 
