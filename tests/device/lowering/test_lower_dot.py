@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched import te
+from autosched import build, te
 from autosched.codegen import compile_function
 from autosched.codegen.llvm import host, render
 from autosched.errors import ScheduleError
 from autosched.ir.stmt import Function, Store, walk
 from autosched.ir.visit import post_order
 from autosched.lowering import lower_structure
+from autosched.runtime.interpreter import interpret
 from autosched.schedule import Schedule, create_schedule
 from autosched.target import Target
 from autosched.te import Tensor
@@ -22,26 +23,27 @@ SIGNS = [(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")]
 
 def sums(types: tuple[str, str], n: int = 3, m: int = 37, length: int = 19) -> tuple[Tensor, Tensor, Tensor]:
     """C[i, j] = sum of A[i, k] * B[j, k] over k."""
+    of = "float32" if types[0] == "bfloat16" else "int32"
     a, b = te.placeholder((n, length), types[0], name="A"), te.placeholder((m, length), types[1], name="B")
     k = te.reduce_axis((0, length), "k")
-    body = lambda i, j: te.sum(a[i, k].astype("int32") * b[j, k].astype("int32"), axis=k)  # noqa: E731
+    body = lambda i, j: te.sum(a[i, k].astype(of) * b[j, k].astype(of), axis=k)  # noqa: E731
     return a, b, te.compute((n, m), body, name="C")
 
 
 def by_four(a: Tensor, b: Tensor, c: Tensor, lanes: int = 16, offset: bool = False) -> Schedule:
-    """`sums` in `lanes` lanes, four steps at a time, of which B has those of each lane side by side."""
-    s = create_schedule(c)
+    """`sums` in `lanes` lanes, four steps at a time, two of bfloat16, of which B has those of each lane side by side."""
+    s, count = create_schedule(c), 2 if b.dtype == "bfloat16" else 4
     if offset:
         b, _ = s.offset_bytes(c, b)
         s[b].compute_inline()
     copy = s[s.cache_read(b, "global", [s[c]])]
     block, element = copy.split("ax0", factor=lanes)
-    steps, four = copy.split("ax1", factor=4)
+    steps, four = copy.split("ax1", factor=count)
     copy.reorder(block, steps, element, four)
     s.cache_write(copy.tensor, "global")
     copy.compute_inline()
     s[c].split("j", factor=lanes)
-    s[c].split("k", factor=4)
+    s[c].split("k", factor=count)
     s[c].reorder("i", "j.outer", "k.outer", "j.inner", "k.inner")
     s[c].vectorize("j.inner")
     s[c].vectorize("k.inner")
@@ -124,9 +126,41 @@ def test_its_instruction(machine: str, types: tuple[str, str]) -> None:
     assert ("pdpbusd" in code) == (name == "vpdpbusd") and ("dot\t" in code) == (name == "dot\t")
 
 
+PAIRS = ("bfloat16", "bfloat16")
+#: machines, and the registers of the instruction for pairs
+MACHINES_FOR_PAIRS = {"znver4": "zmm", "cooperlake": "mm", "sierraforest": "", "haswell": "", "znver4 -strict": ""}
+
+
+@pytest.mark.parametrize("lanes", [6, 8, 12, 16])
+def test_pairs_of_bfloat16(lanes: int) -> None:
+    """To the last bit what two fused multiply-adds give, with the instruction and without."""
+    draw = np.random.default_rng(1)
+    m, length = 2 * lanes + 5, 19
+    a, b, c = sums(PAIRS, 3, m, length)
+    inputs = [draw.normal(size=shape).astype("bfloat16") for shape in ((3, length), (m, length))]
+    s = by_four(a, b, c, lanes)
+    f = lower_structure(s, [a, b, c], "llvm").bind()
+    assert dots(f)
+    wanted = np.empty((3, m), np.float32)
+    interpret(f, [*inputs, wanted])
+    np.testing.assert_allclose(wanted, inputs[0].astype("float64") @ inputs[1].astype("float64").T, atol=1e-4)
+    for target in ("llvm", "llvm -strict", *(("llvm -mattr=-avx512bf16",) if lanes == 16 else ())):
+        np.testing.assert_array_equal(build(s, target, args=[a, b, c])(*inputs), wanted)
+
+
+def test_instructions_for_pairs() -> None:
+    """Not on machines that can convert to bfloat16 and no more, nor where subnormal numbers are to be kept."""
+    a, b, c = sums(PAIRS, m=32, length=16)
+    for machine, has in MACHINES_FOR_PAIRS.items():
+        target = Target.parse(f"llvm -mtriple=x86_64-linux-gnu -mcpu={machine}")
+        code = render(compile_function(lower_structure(by_four(a, b, c), [a, b, c], target).bind(), target), "asm")
+        found = [line for line in code.splitlines() if "vdpbf16ps" in line]
+        assert bool(found) == bool(has) and all(has in line for line in found), machine
+
+
 def test_other_sums_stay() -> None:
     """What is no sum of products of bytes, or has them elsewhere, is computed as before."""
-    for of, into in (("int16", "int32"), ("int8", "int16"), ("bool", "int32")):
+    for of, into in (("int16", "int32"), ("int8", "int16"), ("bool", "int32"), ("float16", "float32")):
         a, b = (te.placeholder((4, 16), of, name=x) for x in "AB")
         k = te.reduce_axis((0, 16), "k")
         c = te.compute((4, 4), lambda i, j: te.sum(a[i, k].astype(into) * b[j, k].astype(into), axis=k), name="C")  # noqa: B023

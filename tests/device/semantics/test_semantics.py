@@ -76,6 +76,20 @@ def test_a_literal_outside_the_type_is_refused() -> None:
             te.compute((4,), lambda i, wrong=wrong: a[i] + wrong)
 
 
+@shows("reduce.flush")
+def test_pairs_of_bfloat16_below_the_normal_numbers() -> None:
+    """A strict target keeps them; elsewhere they may be zeros where the schedule makes pairs."""
+    a, b = (te.placeholder((16, 2), "bfloat16", name=x) for x in "ab")
+    k = te.reduce_axis((0, 2), "k")
+    c = te.compute((16,), lambda i: te.sum(a[i, k].astype("float32") * b[i, k].astype("float32"), axis=k), name="c")
+    s = create_schedule(c)
+    s[c].vectorize("i")
+    s[c].vectorize("k")
+    x, y = np.full((16, 2), 2.0**-130, "bfloat16"), np.full((16, 2), 2.0**127, "bfloat16")
+    assert set(autosched.build(s, "llvm -strict", args=[a, b, c])(x, y).tolist()) == {0.25}
+    assert set(autosched.build(s, "llvm", args=[a, b, c])(x, y).tolist()) <= {0.0, 0.25}
+
+
 @shows("float.strict")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_strict_target_rounds_products_and_sums_apart(backend: str) -> None:

@@ -105,6 +105,24 @@ def test_what_has_no_four_steps_side_by_side() -> None:
             assert not any(i[0] == "split" and i[-1] == {"factor": 4} and i[2] == "k.c" for i in sketch.trace)
 
 
+def test_pairs_of_bfloat16_where_there_is_an_instruction() -> None:
+    a, b = te.placeholder((24, 64), "bfloat16", "A"), te.placeholder((64, 40), "bfloat16", "B")
+    k = te.reduce_axis((0, 64), "k")
+    body = lambda i, j: te.sum(a[i, k].astype("float32") * b[k, j].astype("float32"), axis=k)  # noqa: E731
+    w = Workload("w", [a, b, te.compute((24, 40), body, "C")])
+    rng = np.random.default_rng(3)
+    inputs = [rng.normal(size=shape).astype("bfloat16") for shape in ((24, 64), (64, 40))]
+    wanted = inputs[0].astype("float64") @ inputs[1].astype("float64")
+    bfloats = PLAIN.with_limits(bfloat_pairs=1)
+    for target, pairs in ((bfloats, True), (PLAIN, False), (bfloats.as_strict(), False)):
+        sketch = w.search_space(target, {}).sketches[0]
+        points = sketch.valid_points
+        f = sketch.structure.bind(sketch.values(points.rows([int(rng.integers(points.count))])[0]))
+        found = any(e.op == "dot" for s in walk(f.body) if isinstance(s, Store) for e in post_order(s.value))
+        assert found == pairs
+        np.testing.assert_allclose(Module(compile_function(f, target), target)(*inputs), wanted, atol=1e-4)
+
+
 def test_the_model_takes_four_products_for_one() -> None:
     """With no trial, bytes are predicted to be faster than floats."""
     times = []
