@@ -22,10 +22,10 @@ import numpy as np
 
 from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.attached import attach
-from autosched.ir.dtype import BFLOAT16, BOOL, INT32, INT64, DType, dtype, promote
+from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
 from autosched.ir.node import INDEX_OPS, Operators, T, VarInfo, fresh, is_index, make, variables  # noqa: F401
 from autosched.ir.node import Expr as Expr  # for programs in which a type checker asks for explicit exports
-from autosched.ir.ops import OPS, as_type, evaluated
+from autosched.ir.ops import OPS, as_type, evaluated, nearest
 
 # -- leaves ---------------------------------------------------------------------------------------
 
@@ -51,8 +51,7 @@ def const(value: Any, of: object = None) -> Expr:
     if to.is_float:
         try:
             with np.errstate(over="ignore"):
-                given = np.asarray(number if -(2**63) <= number < 2**63 else float(number))
-                return make("const", to, (), float(as_type(given, to) if to == BFLOAT16 else to.numpy.type(number)))
+                return make("const", to, (), nearest(number, to))
         except OverflowError:
             raise UsageError("an integer too large for any float", asked=f"const(..., {to!r})") from None
     if to.is_bool:
@@ -490,10 +489,9 @@ def combine_lanes(op: str, vector: Expr) -> Expr:
 def dot(total: Expr, a: Expr, b: Expr) -> Expr:
     """`total[i] + a[4*i]*b[4*i] + ... + a[4*i + 3]*b[4*i + 3]` in each lane i, which wraps.
 
-    `total` is int32 of n lanes, and each of `a` and `b` int8 or uint8 of 4*n lanes, or of four that all lanes share;
-    or float32, and bfloat16 of 2*n lanes, or of two: the products are exact, and added one after the other, the last
-    one first. Processors may take numbers below 2^-126 for zeros there.
-    """
+    `total` is int32 of n lanes, and each of `a` and `b` int8 or uint8 of 4*n lanes, or of four that all lanes share. Or
+    it is float32, and they are bfloat16 of 2*n or two: products are exact, the last one is added first, and processors
+    may take numbers below 2^-126 for zeros."""
     return make("dot", total.dtype, (total, a, b))
 
 

@@ -30,6 +30,13 @@ def as_type(values: Any, to: DType) -> Any:
     return values.astype(to.numpy, copy=False)
 
 
+def nearest(number: int | float, to: DType) -> float:
+    """The number of a float type that is nearest to Python's. Raises OverflowError for an integer beyond all floats."""
+    if to != BFLOAT16:
+        return float(to.numpy.type(number))
+    return float(as_type(np.asarray(number if -(2**63) <= number < 2**63 else float(number)), to))
+
+
 def _near_odd(values: Any) -> Any:
     """float64 to float32, with an odd last bit where it is not exact: rounded again, it is as if rounded at once."""
     near = values.astype(np.float32)

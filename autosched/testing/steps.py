@@ -22,7 +22,7 @@ from autosched.schedule import kinds as K
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitive import PRIMITIVES, Primitive
 from autosched.schedule.primitives.loops import GUARDED, has_room
-from autosched.schedule.primitives.new_stages import factors_of_bytes
+from autosched.schedule.primitives.new_stages import BYTES, factors_of_parts
 from autosched.schedule.primitives.place import Group, matching_axes
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import Loop, Split, Stage
@@ -492,7 +492,7 @@ def _tensorize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _four_at_a_time(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     """Products of bytes in lanes, four at a time; a copy of one operand has those of each lane side by side."""
-    factors = factors_of_bytes(stage) if types_of(stage) else ()
+    factors = factors_of_parts(stage, *BYTES) if types_of(stage) else ()
     names = [s.stage(e.value).name for e in factors if s.stage(e.value).attach.kind == "root"]
     touched = stage.relations or any(x.mark for x in stage.loops) or stage.attach.kind != "root" or stage.init
     if len(names) < 2 or touched or _hosted(s, stage) or len(s.stages) >= MAX_STAGES:

@@ -282,7 +282,7 @@ def offset_bytes(s: Schedule, stage: Stage, operand: Any) -> list[Tensor]:
     """
     computed(stage)
     scans.forbid(stage, "offset_bytes")
-    factors = factors_of_bytes(stage)
+    factors = factors_of_parts(stage, *BYTES)
     source = s.stage(operand)
     chosen = [e for e in factors if s.stage(e.value) is source]
     if len(chosen) != 1 or stage.init is not None or stage.intrinsic is not None:
@@ -324,22 +324,20 @@ def _taken_off(stage: Stage, factor: Expr, times: int) -> tuple[Tensor, tuple[Ex
     return op.output_tensor, tuple(a.var for a in kept)
 
 
-def factors_of_bytes(stage: Stage) -> tuple[Expr, ...]:
-    """The two reads of 8-bit integers whose products a stage adds up in 32 bits, if that is all it does; else none."""
-    factors = factors_of_parts(stage)
-    return factors if factors and factors[0].dtype.is_integer else ()
+#: types of which instructions add up four products
+BYTES = ("int8", "uint8")
 
 
-def factors_of_parts(stage: Stage) -> tuple[Expr, ...]:
+def factors_of_parts(stage: Stage, *types: str) -> tuple[Expr, ...]:
     """The two reads whose products a stage adds up, if that is all it does and instructions add neighbours up:
-    8-bit integers as int32, or bfloat16 as float32."""
+    8-bit integers as int32, or bfloat16 as float32. `types` are the only ones to look for."""
     body = stage.body[0]
     if body.op != "reduce" or body.value.combiner != "sum" or len(body.args) != 2:
         return ()
     product, condition = body.args
-    of = {"int32": ("int8", "uint8"), "float32": (BFLOAT16,)}.get(body.dtype, ())
+    of = {"int32": BYTES, "float32": (BFLOAT16,)}.get(body.dtype, ())
     factors = [e.args[0] for e in product.args if e.op == "cast"] if product.op == "mul" else []
-    fits = all(e.op == "read" and e.dtype in of for e in factors)
+    fits = all(e.op == "read" and e.dtype in of and e.dtype in (types or of) for e in factors)
     return tuple(factors) if len(factors) == 2 and fits and is_const(condition, True) else ()
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from autosched.ir.expr import floordiv, is_const
 from autosched.ir.visit import post_order, reads
-from autosched.schedule.primitives.new_stages import factors_of_bytes, factors_of_parts
+from autosched.schedule.primitives.new_stages import BYTES, factors_of_parts
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import Access, divisors, lanes, length, powers, tiles
@@ -370,7 +370,7 @@ class _Tiling:
 
     def _with_other_sign(self, a: Access) -> Access:
         """The operand with the sign that instructions want which multiply unsigned by signed bytes."""
-        signs = {e.dtype for e in factors_of_bytes(self.sums)}
+        signs = {e.dtype for e in factors_of_parts(self.sums, *BYTES)}
         if len(signs) != 1 or not self.plan.target.limits.get("mixed_bytes"):
             return a
         turned, begin = map(self.s.stage, self.s.offset_bytes(self.sums.tensor, a.tensor))
