@@ -148,8 +148,8 @@ def tune_tasks(
     progress:     is told how all of them stand;  watch: is called with a task's position and each event of its run
 
     The rest is as for `tune`. Every task first gets one round; with `transfer`, each learns from the records of the
-    others of the same operator. Raises UsageError for arguments that cannot be meant, and what `tune` raises before it measures.
-    Ctrl-C ends the run with what was found so far, and `interrupted` set.
+    others of the same operator. Raises UsageError for arguments that cannot be meant, and what `tune` raises before it
+    measures. Ctrl-C ends the run with what was found so far, and `interrupted` set.
     """
     weights = _checked(tasks, weights, policy)
     expect(objective, "a function of seconds", objective is None or callable(objective), "tune_tasks(objective=..)")

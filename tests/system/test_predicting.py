@@ -126,7 +126,7 @@ def test_records_that_come_with_autosched_are_not_resumed_and_not_written_to(dat
 def test_no_time_for_a_prediction(data, monkeypatch):
     def slow(*_):
         while True:
-            time.sleep(0.001)
+            pass
         yield
 
     monkeypatch.setattr(predicting, "choices_by_model", slow)
@@ -140,14 +140,27 @@ def test_no_time_for_a_prediction(data, monkeypatch):
     assert predicting.foreseen(dense(), LLVM, "x", None) == (None, "asked again")
 
 
+def test_what_a_busy_machine_left_no_time_for_is_asked_again(data, monkeypatch):
+    def waiting(*_):
+        while True:
+            time.sleep(0.001)
+        yield
+
+    monkeypatch.setattr(predicting, "choices_by_model", waiting)
+    assert predicting.foreseen(dense(), LLVM, "x", None, limit_s=0.05)[0] is None
+    monkeypatch.setattr(predicting, "answers", {})
+    monkeypatch.setattr(predicting, "choices_by_model", lambda *_: [(None, "asked again")])
+    assert predicting.foreseen(dense(), LLVM, "x", None) == (None, "asked again")
+
+
 def test_what_was_seen_in_time_is_taken(data, monkeypatch):
-    """On a busy machine the search is cut short; for a day that is the answer, and then there may be a better one."""
+    """The search is cut short; for a day that is the answer, and then there may be a better one."""
     first, better = (predicting.Foreseen(name, [], {}, seconds) for name, seconds in (("first", 2.0), ("better", 1.0)))
 
     def slow(*_):
         yield first, ""
         while True:
-            time.sleep(0.001)
+            pass
 
     monkeypatch.setattr(predicting, "choices_by_model", slow)
     assert predicting.foreseen(dense(), LLVM, "x", None, limit_s=0.05)[0] == first
