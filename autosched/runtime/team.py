@@ -2,7 +2,7 @@
 
 An OpenMP team meets at a barrier after each loop. Where another process has one of the cores, the thread that
 belongs there gets it a scheduler's slice later (8 ms on Linux, whatever the priorities), and all others wait for it
-although they have done its share. Generated code takes chunks of iterations off a counter, so it does not need
+although they have done its share. Generated code takes chunks of iterations off counters, so it does not need
 such a thread at all: here the caller works itself, closes the loop to those who have not joined by then, and waits
 only for those who have.
 
