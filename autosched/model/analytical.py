@@ -22,7 +22,7 @@ NEEDED = (
     "bytes_loaded", "bytes_stored", "innermost_extent", "guards", "choices", "index_arithmetic", "spilled_vectors",
     "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
     "strided_loads", "gathered_loads", "masked_loads", "streamed_bytes", "vector_stores", "independent_sums",
-    "side_iterations", "side_task_iterations",
+    "side_iterations", "side_task_iterations", "row_pages",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
@@ -30,6 +30,8 @@ DEEP = 6
 FEW_REGIONS = 8
 #: Bytes that caches fetch at once.
 LINE = 64
+#: Pages of memory whose addresses a core has at hand: entries of the first-level table of data.
+PAGES_AT_HAND = 64
 #: Nanoseconds that any call takes.
 LEAST = 100.0
 #: log2 of a feature above which it says nothing but "far too many".
@@ -82,6 +84,8 @@ class Core:
     l1_byte: float = 0.010
     l2_byte: float = 0.033
     l3_byte: float = 0.083
+    #: A page that the innermost loop walks into, beyond those whose addresses a core has at hand.
+    page: float = 4.5
     #: Beginning a parallel loop and waiting for its end.
     region: float = 4000.0
     #: The same for a loop that is begun again and again, as in time steps: the threads are still looking for work.
@@ -250,9 +254,11 @@ def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str,
         f["lanes"] > 1, core.strided, core.apart
     )
     gathered = np.where(f["vector_bytes"] >= 4 * f["lanes"], core.gathered_word, core.gathered)
+    walks = body.times / np.maximum(f["innermost_extent"], 1.0)
     return {
         "iterations": body.times * core.iteration,
-        "entries": body.times / np.maximum(f["innermost_extent"], 1.0) * core.entry,
+        "entries": walks * core.entry,
+        "pages": walks * np.maximum(f["row_pages"] - PAGES_AT_HAND, 0.0) * core.page,
         "stores": stored * core.store,
         "spills": body.times * f["spilled_vectors"] * core.spill,
         "strided": near + f["gathered_loads"] * gathered,
