@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from itertools import takewhile
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -26,8 +27,8 @@ T = TypeVar("T")
 
 #: Points of a window of reductions that is written out, and terms of a sum of neighbours in a row.
 MAX_WINDOW, FEW_TERMS = 49, 8
-#: Channels of a pixel.
-MOST_CHANNELS = 4
+#: Channels of a pixel, and elements of a row of which a few sums are made, at least.
+MOST_CHANNELS, FEWEST_OF_ROW = 4, 64
 #: Floating-point operations that cost less than storing a value and loading it again.
 CHEAP = 2
 #: Kinds of operators that cost something.
@@ -384,12 +385,30 @@ def made_of(stage: Stage) -> tuple[list[Access], frozenset[Expr]]:
 def is_contraction(stage: Stage) -> bool:
     """A reduction that reads elements again for other points of its result: a tile of them is worth keeping.
 
-    Ansor's condition for multi-level tiling, for two axes at least: with one there is no tile.
+    Ansor's condition for multi-level tiling, for two axes at least: with one there is no tile. A few sums of each row
+    are none, either: see `sums_of_a_row`.
     """
     if is_opaque(stage) or not stage.reduce_axis or len(stage.body) > 1 or len(long_axes(stage)) < 2:
         return False
+    if sums_of_a_row(stage) > 1:
+        return False
     tensors = (a for a in accesses(stage) if any(not is_const(i) for i in a.indices))
     return is_window(stage) or any(not a.mentions(axis) for a in tensors for axis in long_axes(stage))
+
+
+def sums_of_a_row(stage: Stage) -> int:
+    """How many sums are made of each long row of an operand, where they are few and lie side by side; else 0.
+
+    C[i, d] = sum over k of A[i, k] * B[k, d], with d in 3   ->   3
+    """
+    inner = list(takewhile(lambda a: has_fewer([a], MOST_CHANNELS + 1), reversed(stage.axis)))
+    outer = stage.axis[: len(stage.axis) - len(inner)]
+    if not inner or not outer or not has_fewer(inner, MOST_CHANNELS + 1) or has_fewer(stage.reduce_axis, FEWEST_OF_ROW):
+        return 0
+    found = [[a.mentions(axis) for axis in outer] for a in accesses(stage)]
+    rows = [a for a, along in zip(accesses(stage), found, strict=True) if any(along)]
+    near = all(a.is_contiguous(stage.reduce_axis[-1]) and not any(map(a.mentions, inner)) for a in rows)
+    return iterations(inner) if rows and near and all(all(along) or not any(along) for along in found) else 0
 
 
 #: The longest block that `tiles` gives.

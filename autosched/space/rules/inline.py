@@ -234,7 +234,9 @@ def compute_location(plan: Plan, stage: Stage) -> None:
                               for y: P;  for y: C                  as it is
                               for y: (P[y+2] = ..)  C = ..         sliding: the rest is kept
     """
-    places = [] if _is_looked_up(stage) else common_places(plan, stage)
+    # whole rows of an operand are read for a few sums: other loops have nothing to give
+    at_root = _is_looked_up(stage) or (bool(stage.reduce_axis) and analysis.sums_of_a_row(stage) > 1)
+    places = [] if at_root else common_places(plan, stage)
     if stage.reduce_axis and not analysis.is_window(stage):
         places = [p for p in places if is_made_once(stage, p)]
     window = _window(stage, places)

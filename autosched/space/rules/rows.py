@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from fractions import Fraction
+from itertools import combinations, pairwise
 
 from autosched.ir.dtype import DType
-from autosched.ir.expr import is_index, variables
-from autosched.ir.visit import post_order
+from autosched.ir.expr import Expr, is_const, is_index, variables
+from autosched.ir.simplify import simplify
+from autosched.ir.visit import post_order, substitute
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.work import unclamped
 from autosched.space.rules import analysis, sums
@@ -468,7 +470,7 @@ def neighbours_share(stage: Stage, axis: IterVar) -> bool:
     waiting, seen = [(stage, frozenset({axis.var}))], {(stage, axis.var)}
     while waiting:
         reader, along = waiting.pop()
-        offsets: dict[object, set[object]] = {}
+        offsets: dict[object, set[tuple[tuple[int, Expr], ...]]] = {}
         for a in analysis.accesses(reader):
             moving = [d for d, i in enumerate(a.indices) if variables(i) & along]
             offsets.setdefault(a.tensor, set()).add(tuple((d, a.indices[d]) for d in moving))
@@ -477,6 +479,26 @@ def neighbours_share(stage: Stage, axis: IterVar) -> bool:
                 found = [source.axis[d].var for d in moving if (source, source.axis[d].var) not in seen]
                 seen.update((source, v) for v in found)
                 waiting += [(source, frozenset(found))] if found else []
-        if any(len(places - {()}) > 1 for places in offsets.values()):
+        if any(_meet(places - {()}, along) for places in offsets.values()):
             return True
     return False
+
+
+def _meet(places: set[tuple[tuple[int, Expr], ...]], along: frozenset[Expr]) -> bool:
+    """Whether a place of one iteration, (dimension, index) each, may be another one of a later iteration: in steps by 2,
+    the next element never is."""
+    for a, b in combinations(sorted(places, key=repr), 2):
+        away = [_steps_away(i, j, along) for (d, i), (e, j) in zip(a, b, strict=False) if d == e]
+        if len(away) != len(a) or len(a) != len(b) or all(n is None or n.denominator == 1 for n in away):
+            return True
+    return False
+
+
+def _steps_away(i: Expr, j: Expr, along: frozenset[Expr]) -> Fraction | None:
+    """How many iterations later the index `j` is what `i` is now; None where that is not known."""
+    moving = list(variables(i) & along)
+    if len(moving) != 1:
+        return None
+    (v,) = moving
+    step, apart = simplify(substitute(i, {v: v + 1}) - i), simplify(i - j)
+    return Fraction(int(apart.value), int(step.value)) if is_const(step) and is_const(apart) and step.value else None

@@ -136,7 +136,9 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
         return
     row = fuse_all(stage, spatial_loops(stage))
     together = any(not a.mentions(axis) for a in analysis.accesses(stage) for axis in analysis.long_axes(stage))
-    group, row = stage.split(row, factor=plan.knob(stage, "rows", (1, 2, 4, 8) if together else (1, 2, 4)))
+    sums = max(1, analysis.sums_of_a_row(stage))
+    rows = [sums * n for n in ((1, 2, 4, 8) if together else (1, 2, 4))]
+    group, row = stage.split(row, factor=plan.knob(stage, "rows", rows))
     task, group = stage.split(group, factor=plan.knob(stage, "groups", powers(1, 64)))
     stage.parallel(task)
     partial = _in_lanes(plan, stage)

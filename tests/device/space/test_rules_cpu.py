@@ -561,3 +561,28 @@ def test_sums_that_need_each_other_are_not_made_together():
     columns = te.compute((514,), lambda c: te.sum(x[i, c] * rows[i], axis=i), name="columns")
     plan = planned(x, w, rows, columns)
     assert "rows_and_columns" not in plan.done.values()
+
+
+def tall_product(n, m, k):
+    """X[n, k] times W[k, m], plus 1."""
+    x, w, r = te.placeholder((n, k), name="x"), te.placeholder((k, m), name="w"), te.reduce_axis((0, k), "r")
+    sums = te.compute((n, m), lambda i, j: te.sum(x[i, r] * w[r, j], axis=r), name="sums")
+    return x, w, te.compute((n, m), lambda i, j: sums[i, j] + 1.0, name="y")
+
+
+def test_a_few_sums_of_each_long_row_are_made_in_lanes():
+    plan = planned(*tall_product(200, 3, 100))
+    assert plan.s.knobs["sums_rows"].values == (3, 6, 12, 24)
+    check(tall_product(37, 3, 100))
+    for n, m, k in [(37, 5, 100), (37, 3, 20)]:
+        tiled = planned(*tall_product(n, m, k))
+        assert "lanes_of_sums" not in tiled.done.values()
+
+
+@pytest.mark.parametrize(("step", "shares"), [(1, True), (2, False)])
+def test_rows_are_written_out_together_where_they_share_elements(step, shares):
+    """Windows of two rows, two apart, have none in common."""
+    x = te.placeholder((64, 96), name="x")
+    y = te.compute((30, 96), lambda i, j: x[step * i, j] + x[step * i + 1, j], name="y")
+    unrolled = [loop for loop in planned(x, y).s["y"].loops if loop.kind == "unroll"]
+    assert bool(unrolled) == shares
