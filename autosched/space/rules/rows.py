@@ -485,8 +485,8 @@ def neighbours_share(stage: Stage, axis: IterVar) -> bool:
 
 
 def _meet(places: set[tuple[tuple[int, Expr], ...]], along: frozenset[Expr]) -> bool:
-    """Whether a place of one iteration, (dimension, index) each, may be another one of a later iteration: in steps by 2,
-    the next element never is."""
+    """Whether a place of one iteration, (dimension, index) each, may be another place of a later iteration: in steps
+    by 2, the next element never is."""
     for a, b in combinations(sorted(places, key=repr), 2):
         away = [_steps_away(i, j, along) for (d, i), (e, j) in zip(a, b, strict=False) if d == e]
         if len(away) != len(a) or len(a) != len(b) or all(n is None or n.denominator == 1 for n in away):
