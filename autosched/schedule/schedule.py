@@ -343,6 +343,10 @@ class Schedule:
         chosen = list(others) if isinstance(others, (list, tuple)) else [others]
         return together.reduce_together(self[tensor], chosen)
 
+    def separate_reduction(self, tensor: Any, axis: Any) -> Any:
+        """See `together.separate_reduction`."""
+        return together.separate_reduction(self[tensor], axis)
+
     def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
         """The stages that compute `outputs` from `inputs`, to be moved together; see `place.Group`."""
         ends, begins = (

@@ -1,4 +1,4 @@
-"""Several reductions as one, of tuples."""
+"""Several reductions as one, of tuples; one reduction in two passes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal
-from autosched.ir.expr import make, var
-from autosched.ir.visit import substitute
+from autosched.ir.expr import Expr, const, is_const, is_index, make, minimum, var, variables
+from autosched.ir.simplify import Analyzer, simplify
+from autosched.ir.visit import post_order, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
-from autosched.schedule.kinds import computed, starts_anew
+from autosched.schedule.kinds import computed, leaf, starts_anew
 from autosched.schedule.primitive import keeps_meaning, primitive
 from autosched.te.reduction import Combiner, Reduction
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
@@ -82,3 +83,85 @@ def _may_reduce_together(s: Schedule, stage: Stage, x: Stage, first: Stage) -> N
     if late is not None:
         why = f"{x.name} reads {late.name}, which is computed after {first.name}"
         raise Illegal(why, "reductions of what is computed before the first of them")
+
+
+@primitive(K.LOOP, of_schedule=True)
+@keeps_meaning
+def separate_reduction(s: Schedule, stage: Stage, reduce_loop: Any) -> Any:
+    """Reduce along the other axes first, once for all results of a window that shares what comes out.
+
+    for y: for x: for p: for q: B[y, x] += A[y + p, x + q]   --separate_reduction(B, q)->
+        for y: for x: for p: B.first[y, x] += A[y + p, x]
+        for y: for x: for q: B[y, x] += B.first[y, x + q]
+
+    That needs a spatial axis that the terms depend on as one sum alone: `x + q`, or a multiple of x. The loops of the
+    stage start anew. The order of a sum changes, so floats may round differently; a combiner of one's own must be
+    associative and commutative, which nothing checks. Returns the tensor of the first pass; of tuples a list.
+    """
+    computed(stage)
+    loop = leaf(stage, reduce_loop)
+    scans.forbid(stage, "separate_reduction")
+    starts_anew(s, stage, "separate_reduction")
+    if not loop.is_reduce or stage.scatter_axes or len(stage.reduce_axis) < 2:
+        raise Illegal(f"{loop.full_name} is not one of several reduce loops", "reductions along two axes or more")
+    if stage.init is not None or stage.relations:
+        raise Illegal(f"loops of {stage.name} are cut already, and the loops start anew", "separate_reduction first")
+    last = next(a for a in stage.reduce_axis if stage.roots[a] is loop)
+    body = stage.body[0]
+    begin = body.value.parts(body.args)[2]
+    found = separable(stage, last)
+    if found is None:
+        why = f"the terms of {stage.name} do not depend on {last.name} and a spatial axis as their sum alone"
+        raise Illegal(why, "windows of known length: te.sum(a[y + p, x + q], axis=[p, q])")
+    axis, step, terms = found
+    shared = IterVar(axis.name, _places(axis, last, step), "spatial")
+    others = [IterVar(a.name, a.extent, "reduce", a.min) for a in stage.reduce_axis if a is not last]
+    axes = [shared if a is axis else IterVar(a.name, a.extent, "spatial", a.min) for a in stage.axis]
+    kept = [a for a in stage.reduce_axis if a is not last]
+    to = {a.var: b.var for a, b in zip((*stage.axis, *kept), (*axes, *others), strict=True)} | {last.var: shared.var}
+    args = tuple(substitute(e, to) for e in terms)
+    parts = [make("reduce", e.dtype, args, e.value.over(others)) for e in stage.body]
+    op = ComputeOp(f"{stage.op.name}.first", [a.extent for a in axes], axes, parts)
+    first = s.insert_stage(op.output_tensor, before=stage)
+    again = IterVar(last.name, last.extent, "reduce")
+    place = tuple(a.var * step + again.var if a is axis else a.var for a in stage.axis)
+    reads = [make("read", t.dtype, place, t) for t in op.outputs]
+    totals = tuple(make("reduce", e.dtype, (*reads, const(True), *begin), e.value.over([again])) for e in stage.body)
+    stage.define(stage.axis, (again,), totals)
+    return first.tensor if op.num_outputs == 1 else list(op.outputs)
+
+
+def separable(stage: Stage, last: IterVar) -> tuple[IterVar, int, list[Expr]] | None:
+    """The spatial axis of a reduction whose terms depend on `step * axis + last` alone, innermost ones first, with that
+    step, and the terms and their condition in which `last` stands for this sum; None if there is none."""
+    body = stage.body[0]
+    sources, condition, _ = body.value.parts(body.args)
+    terms = [*sources, condition]
+    if not is_const(last.extent):
+        return None
+    for axis in (a for a in reversed(stage.axis) if is_const(a.min, 0)):
+        steps = dict.fromkeys(_step_of(e, axis.var, last.var) for e in post_order(terms) if is_index(e))
+        for step in steps:
+            if step is None or not 0 < step <= int(last.extent.value):
+                continue
+            moved = [simplify(substitute(e, {last.var: last.min + last.var - axis.var * step})) for e in terms]
+            if not any(axis.var in variables(e) for e in moved):
+                return axis, step, moved
+    return None
+
+
+def _step_of(e: Expr, v: Expr, of: Expr) -> int | None:
+    """How many steps of `of` an affine expression moves when `v` goes on by one; None if it is none of both."""
+    if not {v, of} <= variables(e):
+        return None
+    an = Analyzer()
+    found = [an.poly(e).affine_in(x) for x in (v, of)]
+    (a, b) = (None if f is None else f[0] for f in found)
+    return a // b if a and b and a % b == 0 else None
+
+
+def _places(axis: IterVar, last: IterVar, step: int) -> Expr:
+    """How many values `step * axis + last` takes; none where the axis is empty, for nothing may be read then."""
+    if is_const(axis.extent):
+        return simplify((axis.extent - 1) * step + last.extent) if int(axis.extent.value) else const(0)
+    return simplify(axis.extent * step + minimum(axis.extent, 1) * (last.extent - step))

@@ -98,6 +98,7 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
     levels = structure or (GPU_STRUCTURE if target.is_gpu_style else CPU_STRUCTURE)
 
     def walk(s: Schedule, target: Target) -> Walk:
+        inline.separate_windows(s)
         inline.write_out_stencils(s, for_items=target.is_gpu_style)
         if not target.is_gpu_style:
             inline.compute_phases(s)

@@ -8,6 +8,7 @@ from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.visit import post_order
 from autosched.schedule.loop import axis_values
+from autosched.schedule.primitives.together import separable
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis, sums
@@ -39,6 +40,26 @@ def write_out_stencils(s: Schedule, *, for_items: bool = False) -> None:
     for stage in s.stages:
         if analysis.is_stencil(stage) and not (for_items and analysis.adds_up_rows(stage)):
             stage.inline_reduction()
+
+
+def separate_windows(s: Schedule) -> None:
+    """Windows of many points are reduced along one axis after the other, before any rule looks at the stages.
+
+    S[y, x] = sum over dy, dx of A[y + dy, x + dx]   ->
+        F[y, x] = sum over dy of A[y + dy, x];  S[y, x] = sum over dx of F[y, x + dx]
+    """
+    waiting = [x for x in s.stages if len(x.reduce_axis) > 1 and not analysis.is_opaque(x)]
+    while waiting:
+        stage = waiting.pop()
+        if analysis.is_stencil(stage) or not sums.may_be_cut(stage):
+            continue
+        for axis in reversed(stage.reduce_axis):
+            found, all_points = separable(stage, axis), analysis.iterations(stage.reduce_axis)
+            own = analysis.iterations([axis])
+            if found is not None and 2 * (all_points // own * found[1] + own) <= all_points:
+                first = s.separate_reduction(stage, stage.roots[axis])
+                waiting += [s.stage(first)] if len(s.stage(first).reduce_axis) > 1 else []
+                break
 
 
 def compute_phases(s: Schedule) -> None:
