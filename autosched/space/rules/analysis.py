@@ -293,8 +293,11 @@ def uses_each_once(stage: Stage) -> bool:
 
 def is_window(stage: Stage) -> bool:
     """A reduction over a few neighbours: an index is the sum of a place and a step of the reduction."""
-    if not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
-        return False
+    return has_fewer(stage.reduce_axis, MAX_WINDOW + 1) and _shifts(stage)
+
+
+def _shifts(stage: Stage) -> bool:
+    """Whether a reduction goes over neighbours: an index is the sum of a place and a step of it."""
     inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
     places = (i for e in _reads(stage.body) for i in e.args if is_index(i))  # one that is read is no neighbour
     return any(variables(i) & inner and variables(i) & outer for i in places)
@@ -393,7 +396,7 @@ def is_contraction(stage: Stage) -> bool:
     if sums_of_a_row(stage) > 1:
         return False
     tensors = (a for a in accesses(stage) if any(not is_const(i) for i in a.indices))
-    return is_window(stage) or any(not a.mentions(axis) for a in tensors for axis in long_axes(stage))
+    return _shifts(stage) or any(not a.mentions(axis) for a in tensors for axis in long_axes(stage))
 
 
 def sums_of_a_row(stage: Stage) -> int:

@@ -69,9 +69,12 @@ def _is_sum(stage: Stage) -> bool:
 
 def _vector_axis(stage: Stage) -> IterVar | None:
     """The axis along which most elements are read as neighbours: vectors go along it. Elements that lie apart speak
-    against it: the rows of a matrix count, and not the vector that it is multiplied by."""
+    against it: the rows of a matrix count, and not the vector that it is multiplied by. Of a window that is shorter
+    than the rows of results, vectors go along these."""
     found = analysis.accesses(stage)
-    axes = [a for a in (*reversed(stage.reduce_axis), *reversed(stage.axis)) if analysis.length(a) != 1]
+    inner, outer = ([a for a in reversed(of) if analysis.length(a) != 1] for of in (stage.reduce_axis, stage.axis))
+    is_long = outer and inner and analysis.iterations(outer[:1]) > analysis.iterations(inner)
+    axes = [*outer, *inner] if is_long else [*inner, *outer]
     near = [a for a in axes if any(x.is_contiguous(a) for x in found)]
     return max(near, key=lambda axis: sum(_nearness(stage, x, axis) for x in found), default=None)
 
@@ -117,7 +120,10 @@ def pieces_of_rows(plan: Plan, stage: Stage) -> None:
 
     for i: for k: R[i] += A[i, k]   ->   parallel for p, i: Q[p, i] = sum of piece p;  R[i] = Q[0, i] + Q[1, i] + ..
     """
-    piece, _ = stage.split(fuse_all(stage, reduce_loops(stage)), nparts=plan.knob(stage, "pieces", PIECES))
+    loops = reduce_loops(stage)
+    if _rows_are_apart(plan, stage) and not analysis.has_fewer(stage.reduce_axis[:-1], PIECES[-1]):
+        loops = loops[:-1]
+    piece, _ = stage.split(fuse_all(stage, loops), nparts=plan.knob(stage, "pieces", PIECES))
     pieces = partial_results(plan, stage, piece, "pieces_of_rows")
     partial = _in_lanes(plan, pieces)
     task = fuse_all(pieces, spatial_loops(pieces))
@@ -316,8 +322,10 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
 
 def _in_lanes(plan: Plan, stage: Stage) -> Stage:
     """Partial results, one for each lane, and their combination by halves. Returns their stage."""
-    k = fuse_all(stage, reduce_loops(stage))
-    n = analysis.length(stage.reduce_axis[-1]) if len(stage.reduce_axis) == 1 else None
+    last = stage.reduce_axis[-1]
+    apart = _rows_are_apart(plan, stage)
+    k = stage.roots[last] if apart else fuse_all(stage, reduce_loops(stage))
+    n = analysis.length(last) if apart or len(stage.reduce_axis) == 1 else None
     widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
     if n is not None and n < 4 * widths[0]:  # of a short row most would be a rest
         widths = [*widths, *(v for v in (math.gcd(n, widths[0]),) if v >= FEWEST_LANES)]
@@ -328,3 +336,15 @@ def _in_lanes(plan: Plan, stage: Stage) -> Stage:
     partial.vectorize(lane)
     stage.vectorize(stage.loops[-1])
     return partial
+
+
+def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
+    """Whether a reduction goes over rows that fill vectors, and something is read for each row, or again in each: as
+    one row of all, every vector would have to find out where it is.
+
+    for s: for i: for j: R[s] += X[s, i] * A[i, j] * Y[s, j]
+    """
+    *outer, last = stage.reduce_axis
+    if stage.roots[last] not in stage.loops or analysis.has_fewer([last], plan.machine.vector_bytes // stage.tensor.dtype.bytes):
+        return False
+    return any(a.mentions(last) != a.mentions(axis) for a in analysis.accesses(stage) for axis in outer)
