@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from autosched.ir.dtype import DType
-from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
-from autosched.ir.simplify import simplify
+from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variables
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import post_order, reads, substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
@@ -29,6 +29,8 @@ T = TypeVar("T")
 MAX_WINDOW, FEW_TERMS = 49, 8
 #: Channels of a pixel, and elements of a row of which a few sums are made, at least.
 MOST_CHANNELS, FEWEST_OF_ROW = 4, 64
+#: Elements of a block that are written out, each as a vector of those of as many blocks.
+MOST_PHASES = 8
 #: Floating-point operations that cost less than storing a value and loading it again.
 CHEAP = 2
 #: Kinds of operators that cost something.
@@ -69,6 +71,33 @@ def _step(index: Expr, v: Expr) -> int | None:
         return 0
     moved = simplify(substitute(index, {v: v + 1}) - index)
     return int(moved.value) if is_const(moved) else None
+
+
+def blocks(stage: Stage, axis: IterVar) -> dict[int, bool]:
+    """Lengths of blocks of an axis, shortest first, in which everything read lies in constant steps, though it does not
+    along the axis; and whether that is so within a block, or else only from each of its elements to that in the next.
+
+    B[j] = A[j // 40] * C[j % 40]   ->   {40: True}        B[i] = A[i*2 // 3] * C[i*2 % 3]   ->   {3: False}
+    """
+    n, indices = length(axis), [i for a in accesses(stage) for i in a.indices if axis.var in variables(i)]
+    if n is None or all(_step(i, axis.var) is not None for i in indices):
+        return {}
+    divisions = (e for e in post_order(indices) if e.op in ("floordiv", "floormod") and is_const(e.args[1]))
+    lengths = {int(e.args[1].value) for e in divisions if axis.var in variables(e)}
+    found: dict[int, bool] = {}
+    for d in sorted(d for d in lengths if 1 < d < n and n % d == 0):
+        outer, inner = var(axis.name), var(f"{axis.name}.inner")
+        an = Analyzer()
+        an.bind(outer, 0, n // d - 1)
+        an.bind(inner, 0, d - 1)
+        cut = [an.simplify(substitute(i, {axis.var: outer * d + inner})) for i in indices]
+        if all(_step(i, inner) is not None for i in cut):
+            found[d] = True
+        elif d <= MOST_PHASES and all(
+            _step(simplify(substitute(i, {inner: const(c)})), outer) is not None for i in cut for c in range(d)
+        ):
+            found[d] = False
+    return found
 
 
 def length(axis: IterVar) -> int | None:

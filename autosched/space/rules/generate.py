@@ -64,6 +64,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         sums.reduction_in_place,
         rows.whole_pixels,
         rows.planes_of_pixels,
+        rows.blocks_of_rows,
         rows.turned_tiles,
         rows.whole_rows,
     )

@@ -271,6 +271,36 @@ def planes_of_pixels(plan: Plan, stage: Stage) -> None:
         stage.parallel(block)
 
 
+@rule(when=lambda plan, stage: _is_map(plan, stage) and bool(analysis.blocks(stage, stage.axis[-1])))
+def blocks_of_rows(plan: Plan, stage: Stage) -> None:
+    """Rows whose elements lie in blocks, such as those of a Kronecker product or a shuffle of pixels: vectors that end
+    where a block does; of short blocks, a vector of first elements, one of second elements, and so on.
+
+    for j: C[j] = A[j // 40] * B[j % 40]   ->   for j.o: for v: C[j.o*40 + v*8 : +8] = A[j.o] * B[v*8 : +8]
+    for j: C[j] = A[j % 3, j // 3]   ->   for v: unroll p in 3: C[v*48 + p : : 3] = A[p, v*16 : +16]
+    """
+    *outer, row = (stage.roots[a] for a in stage.axis)
+    found = analysis.blocks(stage, stage.axis[-1])
+    longest = max(found)
+    along, part = stage.split(row, factor=longest)
+    widths = long_lanes(plan.machine, _types(stage), longest if (walks := longest >= SHORT) else None)
+    lanes = plan.knob(stage, "lanes", widths)
+    if walks:
+        block, lane = stage.split(part, factor=lanes)
+        stage.vectorize(lane)
+        _strips(plan, stage, [*outer, along], block, [lane])
+        return
+    block, lane = stage.split(along, factor=lanes)
+    stage.reorder(block, part, lane)
+    stage.unroll(part)
+    stage.vectorize(lane)
+    if outer:
+        _strips(plan, stage, outer, block, [part, lane])
+    else:
+        task, _ = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
+        stage.parallel(task)
+
+
 def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop]) -> None:
     """Tasks of strips of rows, each walked block after block; `inside` is a block."""
     *outer, y = outer

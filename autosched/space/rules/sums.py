@@ -326,6 +326,7 @@ def _in_lanes(plan: Plan, stage: Stage) -> Stage:
     apart = _rows_are_apart(plan, stage)
     k = stage.roots[last] if apart else fuse_all(stage, reduce_loops(stage))
     n = analysis.length(last) if apart or len(stage.reduce_axis) == 1 else None
+    n = (n + 1) // 2 if apart and n is not None else n  # no lane is idle in all rows
     widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
     if n is not None and n < 4 * widths[0]:  # of a short row most would be a rest
         widths = [*widths, *(v for v in (math.gcd(n, widths[0]),) if v >= FEWEST_LANES)]
