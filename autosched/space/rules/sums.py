@@ -346,6 +346,8 @@ def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
     for s: for i: for j: R[s] += X[s, i] * A[i, j] * Y[s, j]
     """
     *outer, last = stage.reduce_axis
-    if stage.roots[last] not in stage.loops or analysis.has_fewer([last], plan.machine.vector_bytes // stage.tensor.dtype.bytes):
+    if stage.roots[last] not in stage.loops or analysis.has_fewer(
+        [last], plan.machine.vector_bytes // stage.tensor.dtype.bytes
+    ):
         return False
     return any(a.mentions(last) != a.mentions(axis) for a in analysis.accesses(stage) for axis in outer)

@@ -49,6 +49,12 @@ def several_sums() -> Schedule:
     return create_schedule(made)
 
 
+def window() -> Schedule:
+    """A[10, 10] -> W[8, 8], sums of three rows and columns of it, of which those further right count more."""
+    a, p, q = te.placeholder((10, 10), name="A"), te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 3), "q")
+    return create_schedule(te.compute((8, 8), lambda i, j: te.sum(a[i + p, j + q] * q, axis=[p, q]), name="W"))
+
+
 def ten_elements() -> Schedule:
     """D[10] = E[10] * 2, and their sum Z."""
     e = te.placeholder((10,), name="E")
@@ -306,6 +312,19 @@ CASES: Cases = {
         "share loops from elsewhere": lambda s: (s["C"].compute_at("S", "i"), s["T"].compute_with("C", "i")),
         "share loops of a scatter": (counted, lambda s: s["H"].compute_with("H", "place0")),
         "share loops of a scan": (scanned, lambda s: s["S1"].compute_with("S1", "t")),
+    },
+    "separate_reduction": {
+        "separate a spatial loop": (window, lambda s: s.separate_reduction("W", "i")),
+        "separate the only reduce loop": lambda s: s.separate_reduction("S", "k"),
+        "separate what has weights": (window, lambda s: s.separate_reduction("W", "q")),
+        "separate after a split": (window, lambda s: (s["W"].split("p", 2), s.separate_reduction("W", "q"))),
+        "separate what is marked": (window, lambda s: (s["W"].unroll("p"), s.separate_reduction("W", "q"))),
+        "separate a decomposed sum": (
+            window,
+            lambda s: (s["W"].decompose_reduction("p"), s.separate_reduction("W", "q")),
+        ),
+        "separate a scatter": (counted, lambda s: s.separate_reduction("H", s["H"].loops[-1])),
+        "separate a scan": (scanned, lambda s: s.separate_reduction("S1", "t")),
     },
     "reduce_together": {
         "reduce one alone": (several_sums, lambda s: s.reduce_together("P", [])),

@@ -56,8 +56,17 @@ def upsampled_program() -> list[Tensor]:
     return [a, w, te.compute((2 * n,), body, name="U")]
 
 
+def window_program() -> list[Tensor]:
+    """A[n + 2, 2 * m + 3] -> W, sums of three rows and of five columns at every other column, but for a diagonal."""
+    n, m = te.var("n"), te.var("m")
+    a, p, q = te.placeholder((n + 2, 2 * m + 3), name="A"), te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 5), "q")
+    body = lambda i, j: te.sum(a[i + p, 2 * j + q], axis=[p, q], where=2 * j + q != i)  # noqa: E731
+    return [a, te.compute((n, m), body, name="W")]
+
+
 #: of cases that need another one than `program`
 PROGRAMS = {
+    "separate_reduction": window_program,
     "cache_padding": padded_program,
     "compact_reduction": upsampled_program,
     "reduce_together": extremes,
@@ -211,6 +220,7 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s["S.rf"].inline_reduction().compute_inline(),
     ),
     "reduce_together": lambda s: s.reduce_together("L", ["H"]),
+    "separate_reduction": lambda s: s.separate_reduction("W", "q"),
     # Rows of which both are found, one after the other.
     "compute_with": lambda s: (s["L"].parallel("i"), s["H"].parallel("j"), s["L"].compute_with("H", "j")),
     "tensorize": tensorize,
