@@ -67,14 +67,14 @@ def _is_sum(stage: Stage) -> bool:
     return bool(stage.reduce_axis) and not analysis.is_opaque(stage)
 
 
-def _vector_axis(stage: Stage) -> IterVar | None:
-    """The axis along which most elements are read as neighbours: vectors go along it. Elements that lie apart speak
+def _vector_axis(stage: Stage, kind: str = "") -> IterVar | None:
+    """The axis, perhaps of a kind, along which most elements are read as neighbours: vectors go along it. Elements that lie apart speak
     against it: the rows of a matrix count, and not the vector that it is multiplied by. Of a window that is shorter
     than the rows of results, vectors go along these."""
     found = analysis.accesses(stage)
     inner, outer = ([a for a in reversed(of) if analysis.length(a) != 1] for of in (stage.reduce_axis, stage.axis))
     is_long = outer and inner and analysis.iterations(outer[:1]) > analysis.iterations(inner)
-    axes = [*outer, *inner] if is_long else [*inner, *outer]
+    axes = [a for a in ([*outer, *inner] if is_long else [*inner, *outer]) if a.kind == kind or not kind]
     near = [a for a in axes if any(x.is_contiguous(a) for x in found)]
     return max(near, key=lambda axis: sum(_nearness(stage, x, axis) for x in found), default=None)
 
@@ -326,11 +326,14 @@ def _in_lanes(plan: Plan, stage: Stage) -> Stage:
     apart = _rows_are_apart(plan, stage)
     k = stage.roots[last] if apart else fuse_all(stage, reduce_loops(stage))
     n = analysis.length(last) if apart or len(stage.reduce_axis) == 1 else None
-    n = (n + 1) // 2 if apart and n is not None else n  # no lane is idle in all rows
     widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
-    if n is not None and n < 4 * widths[0]:  # of a short row most would be a rest
-        widths = [*widths, *(v for v in (math.gcd(n, widths[0]),) if v >= FEWEST_LANES)]
-    stage.split(k, factor=plan.knob(stage, "partial", [*widths, 2 * max(widths)]))
+    if apart:
+        widths = [w for w in widths if n is None or w <= n] or widths[:1]  # none is idle in each row
+    else:
+        if n is not None and n < 4 * widths[0]:  # of a short row most would be a rest
+            widths = [*widths, *(v for v in (math.gcd(n, widths[0]),) if v >= FEWEST_LANES)]
+        widths = [*widths, 2 * max(widths)]
+    stage.split(k, factor=plan.knob(stage, "partial", widths))
     partial = partial_results(plan, stage, stage.loops[-1], "lanes_of_sums", factor_axis=-1)
     *spatial, lane = spatial_loops(partial)
     partial.reorder(*spatial, *reduce_loops(partial), lane)

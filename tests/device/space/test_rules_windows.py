@@ -1,0 +1,161 @@
+"""Rules for windows of many points, for rows that lie in blocks, and for sums of rows that something is read for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_rules_cpu import LLVM, check, planned
+
+from autosched import te
+from autosched.space.features import FEATURE_NAMES
+from autosched.space.workload import Workload
+
+
+def schedules(args, **sizes):
+    """Those of all sketches but the default."""
+    return [x.schedule() for x in Workload("w", args).search_space(LLVM, sizes).sketches if x.name != "default"]
+
+
+def rule_for(args, stage, **sizes):
+    """The rule that settled a stage in the first sketch, or None where there is no such stage."""
+    return next((by for name, by, _ in schedules(args, **sizes)[0].remarks if name == stage), None)
+
+
+def window(combine="sum", dtype="float32", size=(9, 9), step=1, clamped=False, read=True, n=37):
+    """Windows of an image, which another stage reads, or none."""
+    x = te.placeholder((n, n) if clamped else (n * step + size[0], n * step + size[1]), dtype, name="x")
+    p, q = te.reduce_axis((0, size[0]), "p"), te.reduce_axis((0, size[1]), "q")
+
+    def place(i, k, length):
+        return te.max(te.min(i + k - length // 2, n - 1), 0) if clamped else i * step + k
+
+    def term(i, j):
+        found = x[place(i, p, size[0]), place(j, q, size[1])]
+        return found.astype("int32") if dtype == "uint8" else found
+
+    w = te.compute((n, n), lambda i, j: getattr(te, combine)(term(i, j), axis=[p, q]), name="w")
+    return (
+        (x, te.compute((n, n), lambda i, j: w[i, j] // 3 if dtype == "uint8" else w[i, j] * 2.0, "y"))
+        if read
+        else (x, w)
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"combine": "max", "read": False},
+        {"dtype": "uint8", "clamped": True},
+        {"size": (12, 8), "step": 2, "n": 11},
+    ],
+)
+def test_windows_of_many_points_are_reduced_along_one_axis_after_the_other(options):
+    args = window(**options)
+    assert rule_for(args, "w.first")
+    assert not any(x.reduce_axis for s in schedules(args) for x in s.stages)  # and short ones are written out
+    check(args, most=2)
+
+
+@pytest.mark.parametrize("options", [{"size": (7, 7)}, {"size": (9, 9), "step": 9, "n": 5}])
+def test_windows_that_share_nothing_or_little_stay_whole(options):
+    assert rule_for(window(**options), "w.first") is None
+
+
+def test_three_axes_of_a_window_are_three_passes():
+    x = te.placeholder((16, 17, 42), name="x")
+    axes = [te.reduce_axis((0, 8), name) for name in "pqr"]
+    p, q, r = axes
+    y = te.compute((9, 10, 35), lambda i, j, k: te.max(x[i + p, j + q, k + r], axis=axes), name="y")
+    assert rule_for((x, y), "y.first.first")
+    check((x, y), most=1)
+
+
+def along(shape, axis, points, read=True):
+    """Sums of so many neighbours along an axis."""
+    x = te.placeholder([n + points - 1 if d == axis else n for d, n in enumerate(shape)], name="x")
+    k = te.reduce_axis((0, points), "k")
+    w = te.compute(
+        shape, lambda *at: te.sum(x[tuple(i + k if d == axis else i for d, i in enumerate(at))], axis=k), "w"
+    )
+    return (x, te.compute(shape, lambda *at: w[at] / points, name="y")) if read else (x, w)
+
+
+@pytest.mark.parametrize(
+    ("args", "rule"),
+    [
+        (along((20, 70), 1, 61), "multi_level_tiling"),
+        (along((20, 70), 0, 61, read=False), "multi_level_tiling"),
+        (along((700,), 0, 61), "compute_location"),
+        (along((700,), 0, 61, read=False), "bands_of_rows"),
+        (along((20,), 0, 610, read=False), "pieces_of_rows"),  # rows of results are too short for vectors
+    ],
+)
+def test_vectors_of_long_windows_go_along_rows_of_results(args, rule):
+    assert rule_for(args, "w") == rule
+    assert rule_for(args, "w.rf") != "lanes_of_sums"
+    check(args, most=2)
+
+
+def kronecker(n, m):
+    a, b = te.placeholder((n, n), name="a"), te.placeholder((m, m), name="b")
+    return a, b, te.compute((n * m, n * m), lambda i, j: a[i // m, j // m] * b[i % m, j % m], name="y")
+
+
+def shuffled(r, offset=0):
+    x = te.placeholder((r * r + offset, 9, 40), name="x")
+    return x, te.compute((9 * r, 40 * r), lambda i, j: x[i % r * r + j % r + offset, i // r, j // r] + 1.0, name="y")
+
+
+def resampled(taps):
+    x, h, k = te.placeholder((400,), name="x"), te.placeholder((3 * taps,), name="h"), te.reduce_axis((0, taps), "k")
+    return x, h, te.compute((540,), lambda i: te.sum(h[i * 2 % 3 + 3 * k] * x[i * 2 // 3 + k], axis=k), name="y")
+
+
+def scaled(n, m, block):
+    x, w = te.placeholder((n, m), "uint8", name="x"), te.placeholder((n, m // block), name="w")
+    return x, w, te.compute((n, m), lambda i, j: x[i, j].astype("float32") * w[i, j // block], name="y")
+
+
+@pytest.mark.parametrize(
+    "args", [kronecker(3, 20), kronecker(11, 5), shuffled(3), shuffled(2, offset=3), resampled(6), scaled(9, 120, 30)]
+)
+def test_rows_in_blocks(args):
+    """Vectors end where a block does, or go from block to block: no lane is loaded for itself."""
+    assert rule_for(args, "y") == "blocks_of_rows"
+    space = check(args, most=1)
+    found = next(s for s in space.sketches if s.name != "default")
+    features = found.features(np.zeros((1, len(found.knobs)), dtype=np.int64))[0]
+    assert features[FEATURE_NAMES.index("gathered_loads")] == 0
+
+
+def test_rows_whose_blocks_do_not_fit_are_whole():
+    """13 is no multiple of 4; a row of symbolic length may end anywhere."""
+    n = te.var("n")
+    for size in (13, n):
+        x = te.placeholder((8, 20), name="x")
+        y = te.compute((8, size), lambda i, j: x[i, j // 4] + x[i, j % 4], name="y")  # noqa: B023
+        assert rule_for((x, y), "y", **({} if size is not n else {"n": 20})) == "whole_rows"
+
+
+def rows_beside(results, n, m, combine="sum"):
+    """x[i] * a[i, j] * y[j], over both axes."""
+    x, a, y = te.placeholder((results, n), name="x"), te.placeholder((n, m), name="a"), te.placeholder((m,), name="y")
+    i, j = te.reduce_axis((0, n), "i"), te.reduce_axis((0, m), "j")
+    return x, a, y, te.compute((results,), lambda s: getattr(te, combine)(x[s, i] * a[i, j] * y[j], axis=[i, j]), "w")
+
+
+@pytest.mark.parametrize(
+    ("args", "fused"),
+    [(rows_beside(6, 30, 41), False), (rows_beside(3, 20, 16, "max"), False), (rows_beside(5, 40, 3), True)],
+)
+def test_rows_that_something_is_read_for_stay_rows(args, fused):
+    """Vectors do not cross the ends of rows that fill them: else each lane would have to ask which row it is in."""
+    for s in schedules(args):
+        assert any("i.j.fused" in x.name for stage in s.stages for x in stage.loops) == fused
+    check(args)
+
+
+def test_lanes_of_rows_leave_none_idle():
+    plan = planned(*rows_beside(64, 30, 41), w_by="lanes_of_sums")
+    assert max(plan.s.knobs["w_partial"].values) == 32
