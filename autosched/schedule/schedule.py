@@ -343,9 +343,9 @@ class Schedule:
         chosen = list(others) if isinstance(others, (list, tuple)) else [others]
         return together.reduce_together(self[tensor], chosen)
 
-    def separate_reduction(self, tensor: Any, axis: Any) -> Any:
+    def separate_reduction(self, tensor: Any, axis: Any, factor: int = 0) -> Any:
         """See `together.separate_reduction`."""
-        return together.separate_reduction(self[tensor], axis)
+        return together.separate_reduction(self[tensor], axis, factor)
 
     def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
         """The stages that compute `outputs` from `inputs`, to be moved together; see `place.Group`."""

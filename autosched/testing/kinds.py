@@ -301,15 +301,19 @@ def matmul(m: Maker) -> Tensor | None:
 
 
 def convolved(m: Maker) -> Tensor | None:
-    """A sliding window as a reduction; the window is cut at the borders by its condition."""
-    a = m.pick()
-    r = te.reduce_axis((0, 3), "r")
+    """A sliding window as a reduction; the window is cut at the borders by its condition. So it is along the first
+    dimension; along the last one the border is repeated."""
+    a, points = m.pick(), m.rng.choice((3, 3, 8, 60))
+    r, q = te.reduce_axis((0, points), "r"), te.reduce_axis((0, m.rng.choice((2, 5, 9))), "q")
+    wide, step = a.ndim > 1 and points < 60 and m.rng.random() < 0.7, m.rng.choice((1, 1, 2))
 
     def body(*i: Expr) -> object:
         at = i[0] + r - 1
-        return te.sum(m.read(a, [at, *i[1:]]), axis=r, where=te.all(at >= 0, at < a.shape[0]))
+        rest = [*i[1:-1], clamp(i[-1] * step + q - 2, a.shape[-1])] if wide else i[1:]
+        where = te.all(at >= 0, at < a.shape[0])
+        return te.sum(m.read(a, [at, *rest]), axis=[r, q] if wide else r, where=where)
 
-    return m.stage(a.shape, body, 3 * m.size_of(a))
+    return m.stage(a.shape, body, points * (9 if wide else 1) * m.size_of(a))
 
 
 def bordered(m: Maker) -> Tensor | None:
@@ -594,7 +598,7 @@ KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,
     matmul, of_one_input, of_one_input,
-    convolved, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, scattered, several, extreme, of_pairs,
-    reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
+    *(convolved,) * 3, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, scattered, several, extreme,
+    of_pairs, reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,
 )  # fmt: skip

@@ -84,9 +84,10 @@ def _respell(s: Schedule, rng: random.Random) -> None:
         for primitive in rng.sample(RESPELLING, len(RESPELLING)) if rng.random() < 0.5 else ():
             with suppress(ScheduleError):
                 getattr(stage, primitive)()
-        if len(stage.reduce_axis) > 1 and rng.random() < 0.5:
+        if stage.reduce_axis and rng.random() < 0.5:
             with suppress(ScheduleError):
-                s.separate_reduction(stage, rng.choice(stage.reduce_axis))
+                cut = rng.choice((2, 3)) if len(stage.reduce_axis) == 1 else 0
+                s.separate_reduction(stage, rng.choice(stage.reduce_axis), cut)
     sums = [x for x in s.stages if x.reduce_axis]
     if len(sums) > 1:
         with suppress(ScheduleError):

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal
-from autosched.ir.expr import Expr, const, is_const, is_index, make, minimum, var, variables
+from autosched.ir.expr import (
+    Expr,
+    const,
+    if_then_else,
+    is_const,
+    is_index,
+    logical_or,
+    make,
+    minimum,
+    var,
+    variables,
+)
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import post_order, substitute
 from autosched.schedule import kinds as K
@@ -18,7 +29,7 @@ from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
-    from autosched.schedule.stage import Stage
+    from autosched.schedule.stage import Loop, Stage
 
 
 @primitive(K.STAGES, of_schedule=True)
@@ -85,50 +96,82 @@ def _may_reduce_together(s: Schedule, stage: Stage, x: Stage, first: Stage) -> N
         raise Illegal(why, "reductions of what is computed before the first of them")
 
 
-@primitive(K.LOOP, of_schedule=True)
+@primitive(K.LOOP, factor=K.NUMBER, of_schedule=True)
 @keeps_meaning
-def separate_reduction(s: Schedule, stage: Stage, reduce_loop: Any) -> Any:
+def separate_reduction(s: Schedule, stage: Stage, reduce_loop: Any, factor: int = 0) -> Any:
     """Reduce along the other axes first, once for all results of a window that shares what comes out.
 
     for y: for x: for p: for q: B[y, x] += A[y + p, x + q]   --separate_reduction(B, q)->
         for y: for x: for p: B.first[y, x] += A[y + p, x]
         for y: for x: for q: B[y, x] += B.first[y, x + q]
 
+    An axis alone is cut: every `factor`-th element is reduced first, and what is left over comes at the end.
+
+    for x: for q in 101: B[x] += A[x + q]   --separate_reduction(B, q, factor=10)->
+        for x: for q.outer in 10: B.first[x] += A[x + q.outer*10]
+        for x: for q in 11: B[x] += B.first[x + q] if q < 10 else A[x + q + 90]
+
     That needs a spatial axis that the terms depend on as one sum alone: `x + q`, or a multiple of x. The loops of the
     stage start anew. The order of a sum changes, so floats may round differently; a combiner of one's own must be
     associative and commutative, which nothing checks. Returns the tensor of the first pass; of tuples a list.
     """
     computed(stage)
-    loop = leaf(stage, reduce_loop)
-    scans.forbid(stage, "separate_reduction")
-    starts_anew(s, stage, "separate_reduction")
-    if not loop.is_reduce or stage.scatter_axes or len(stage.reduce_axis) < 2:
-        raise Illegal(f"{loop.full_name} is not one of several reduce loops", "reductions along two axes or more")
-    if stage.init is not None or stage.relations:
-        raise Illegal(f"loops of {stage.name} are cut already, and the loops start anew", "separate_reduction first")
-    last = next(a for a in stage.reduce_axis if stage.roots[a] is loop)
-    body = stage.body[0]
-    begin = body.value.parts(body.args)[2]
+    last = _separated(s, stage, leaf(stage, reduce_loop), factor)
     found = separable(stage, last)
     if found is None:
         why = f"the terms of {stage.name} do not depend on {last.name} and a spatial axis as their sum alone"
         raise Illegal(why, "windows of known length: te.sum(a[y + p, x + q], axis=[p, q])")
     axis, step, terms = found
-    shared = IterVar(axis.name, _places(axis, last, step), "spatial")
-    others = [IterVar(a.name, a.extent, "reduce", a.min) for a in stage.reduce_axis if a is not last]
-    axes = [shared if a is axis else IterVar(a.name, a.extent, "spatial", a.min) for a in stage.axis]
+    points = int(last.extent.value)
+    shared = IterVar(axis.name, _places(axis, factor or points, step), "spatial")
     kept = [a for a in stage.reduce_axis if a is not last]
+    others = [IterVar(a.name, a.extent, "reduce", a.min) for a in kept]
+    axes = [shared if a is axis else IterVar(a.name, a.extent, "spatial", a.min) for a in stage.axis]
     to = {a.var: b.var for a, b in zip((*stage.axis, *kept), (*axes, *others), strict=True)} | {last.var: shared.var}
+    if factor:
+        others = [IterVar(f"{last.name}.outer", const(points // factor), "reduce")]
+        to[last.var] = shared.var + others[0].var * factor
     args = tuple(substitute(e, to) for e in terms)
-    parts = [make("reduce", e.dtype, args, e.value.over(others)) for e in stage.body]
-    op = ComputeOp(f"{stage.op.name}.first", [a.extent for a in axes], axes, parts)
+    op = ComputeOp(
+        f"{stage.op.name}.first",
+        [a.extent for a in axes],
+        axes,
+        [make("reduce", e.dtype, args, e.value.over(others)) for e in stage.body],
+    )
     first = s.insert_stage(op.output_tensor, before=stage)
-    again = IterVar(last.name, last.extent, "reduce")
+    left = points % factor if factor else 0
+    again = IterVar(last.name, const((factor or points) + left), "reduce")
     place = tuple(a.var * step + again.var if a is axis else a.var for a in stage.axis)
-    reads = [make("read", t.dtype, place, t) for t in op.outputs]
-    totals = tuple(make("reduce", e.dtype, (*reads, const(True), *begin), e.value.over([again])) for e in stage.body)
-    stage.define(stage.axis, (again,), totals)
+    sources: list[Expr] = [make("read", t.dtype, place, t) for t in op.outputs]
+    condition = const(True)
+    body = stage.body[0]
+    if left:
+        end = {last.var: last.min + again.var + (points - left - factor)}
+        *rest, taken = (substitute(e, end) for e in body.args[: len(sources) + 1])
+        is_first = again.var < factor
+        sources = [if_then_else(is_first, x, y) for x, y in zip(sources, rest, strict=True)]
+        condition = logical_or(is_first, taken)
+    args = (*sources, condition, *body.value.parts(body.args)[2])
+    stage.define(stage.axis, (again,), tuple(make("reduce", e.dtype, args, e.value.over([again])) for e in stage.body))
     return first.tensor if op.num_outputs == 1 else list(op.outputs)
+
+
+def _separated(s: Schedule, stage: Stage, loop: Loop, factor: int) -> IterVar:
+    """The reduce axis of the second pass. Raises Illegal where a stage cannot have two."""
+    scans.forbid(stage, "separate_reduction")
+    starts_anew(s, stage, "separate_reduction")
+    if not loop.is_reduce or stage.scatter_axes or (len(stage.reduce_axis) < 2 and not factor):
+        legal = "reductions along two axes or more, or along one with a factor"
+        raise Illegal(f"{loop.full_name} is not one of several reduce loops", legal)
+    if stage.init is not None or stage.relations:
+        raise Illegal(f"loops of {stage.name} are cut already, and the loops start anew", "separate_reduction first")
+    last = next(a for a in stage.reduce_axis if stage.roots[a] is loop)
+    if factor and (
+        len(stage.reduce_axis) > 1 or not is_const(last.extent) or not 2 <= factor <= int(last.extent.value) // 2
+    ):
+        why = f"{factor} does not cut {loop.full_name} into pieces"
+        raise Illegal(why, "from 2 to half the length of an axis that is reduced alone")
+    return last
 
 
 def separable(stage: Stage, last: IterVar) -> tuple[IterVar, int, list[Expr]] | None:
@@ -160,8 +203,9 @@ def _step_of(e: Expr, v: Expr, of: Expr) -> int | None:
     return a // b if a and b and a % b == 0 else None
 
 
-def _places(axis: IterVar, last: IterVar, step: int) -> Expr:
-    """How many values `step * axis + last` takes; none where the axis is empty, for nothing may be read then."""
+def _places(axis: IterVar, points: int, step: int) -> Expr:
+    """How many places there are from the first to the last `step * axis + q`, for so many q; none where the axis is
+    empty, for nothing may be read then."""
     if is_const(axis.extent):
-        return simplify((axis.extent - 1) * step + last.extent) if int(axis.extent.value) else const(0)
-    return simplify(axis.extent * step + minimum(axis.extent, 1) * (last.extent - step))
+        return simplify((axis.extent - 1) * step + points) if int(axis.extent.value) else const(0)
+    return simplify(axis.extent * step + minimum(axis.extent, 1) * (points - step))

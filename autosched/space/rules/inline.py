@@ -14,6 +14,7 @@ from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis, sums
 from autosched.space.rules.engine import Place, Plan, rule
 from autosched.space.rules.rows import ROWS, loops_of_producer
+from autosched.te.tensor import IterVar, Tensor
 
 #: Chains of inlined stages may read so many elements for one of theirs.
 MAX_TAPS = 64
@@ -23,6 +24,8 @@ MAX_WORK, MAX_WRITTEN_OUT = 2048, 4096
 MAX_RECOMPUTED = 8
 #: Stages of a pipeline whose places are chosen one by one; where there are more, every n-th is stored.
 MOST_CHOSEN = 3
+#: Lines of a first-level cache that hold what is a multiple of so many bytes apart.
+WAYS, PAGE = 8, 4096
 #: The two places that are none of a reader's loops.
 ROOT, SLIDING = "root", "sliding"
 #: TVM's attribute of stages that read constant matrices: names of the axes at which they do.
@@ -43,23 +46,40 @@ def write_out_stencils(s: Schedule, *, for_items: bool = False) -> None:
 
 
 def separate_windows(s: Schedule) -> None:
-    """Windows of many points are reduced along one axis after the other, before any rule looks at the stages.
+    """Windows of many points are reduced along one axis after the other, before any rule looks at the stages; those
+    along one axis in pieces.
 
     S[y, x] = sum over dy, dx of A[y + dy, x + dx]   ->
         F[y, x] = sum over dy of A[y + dy, x];  S[y, x] = sum over dx of F[y, x + dx]
+    S[x] = sum over d in 100 of A[x + d]   ->   F[x] = A[x] + A[x + 10] + ..;  S[x] = F[x] + F[x + 1] + ..
     """
-    waiting = [x for x in s.stages if len(x.reduce_axis) > 1 and not analysis.is_opaque(x)]
+    waiting = [x for x in s.stages if x.reduce_axis and not analysis.is_opaque(x)]
     while waiting:
         stage = waiting.pop()
         if analysis.is_stencil(stage) or not sums.may_be_cut(stage):
             continue
-        for axis in reversed(stage.reduce_axis):
-            found, all_points = separable(stage, axis), analysis.iterations(stage.reduce_axis)
-            own = analysis.iterations([axis])
-            if found is not None and 2 * (all_points // own * found[1] + own) <= all_points:
-                first = s.separate_reduction(stage, stage.roots[axis])
-                waiting += [s.stage(first)] if len(s.stage(first).reduce_axis) > 1 else []
-                break
+        passes = (p for axis in reversed(stage.reduce_axis) if (p := _passes(stage, axis)) is not None)
+        best = min(passes, key=lambda p: p[0], default=None)
+        if best is not None and 2 * best[0] <= analysis.iterations(stage.reduce_axis):
+            waiting += [s.stage(s.separate_reduction(stage, stage.roots[best[1]], best[2])), stage]
+
+
+def _passes(stage: Stage, last: IterVar) -> tuple[int, IterVar, int] | None:
+    """The terms of each result if a reduction is made in two passes, the second along this axis; the axis; and the
+    length of pieces where it is the only one."""
+    found = separable(stage, last)
+    if found is None:
+        return None
+    (axis, step, _), own = found, analysis.iterations([last])
+    results = analysis.iterations([axis])
+
+    def terms(first: int, second: int) -> int:
+        places = step * (results - 1) + second
+        return first * places // results + second
+
+    if len(stage.reduce_axis) > 1:
+        return terms(analysis.iterations(stage.reduce_axis) // own, own), last, 0
+    return min((terms(own // n, n) + own % n, last, n) for n in range(2, max(3, own // 2)))
 
 
 def compute_phases(s: Schedule) -> None:
@@ -260,6 +280,8 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     places = [] if at_root else common_places(plan, stage)
     if stage.reduce_axis and not analysis.is_window(stage):
         places = [p for p in places if is_made_once(stage, p)]
+    if _rows_collide(stage):
+        places = [p for p in places if p.name != "block"]
     window = _window(stage, places)
     named = {"inline": _may_inline(plan, stage), SLIDING: window is not None}
     way = choose_way(plan, stage, [*(w for w in named if named[w]), *(p.name for p in reversed(places)), ROOT])
@@ -275,6 +297,17 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     elif stage.reduce_axis and sums.whole_sums(plan, stage):
         return
     loops_of_producer(plan, stage)
+
+
+def _rows_collide(stage: Stage) -> bool:
+    """Whether an element is made of many rows of something whose rows are a multiple of a page apart: from vector to
+    vector, these rows drive each other out of a first-level cache. Row after row, whole lines of it are used."""
+    rows: dict[Tensor, set[tuple[Expr, ...]]] = {}
+    for a in analysis.accesses(stage):
+        *outer, row = (int(n.value) if is_const(n) else 1 for n in a.tensor.shape) if a.tensor.shape else (1,)
+        if outer and row * a.tensor.dtype.bytes % PAGE == 0:
+            rows.setdefault(a.tensor, set()).add(a.indices[:-1])
+    return any(len(found) > WAYS for found in rows.values())
 
 
 def is_made_once(stage: Stage, place: Place) -> bool:

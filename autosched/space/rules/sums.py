@@ -68,9 +68,9 @@ def _is_sum(stage: Stage) -> bool:
 
 
 def _vector_axis(stage: Stage, kind: str = "") -> IterVar | None:
-    """The axis, perhaps of a kind, along which most elements are read as neighbours: vectors go along it. Elements that lie apart speak
-    against it: the rows of a matrix count, and not the vector that it is multiplied by. Of a window that is shorter
-    than the rows of results, vectors go along these."""
+    """The axis, perhaps of a kind, along which most elements are read as neighbours: vectors go along it. Elements that
+    lie apart speak against it: the rows of a matrix count, and not the vector that it is multiplied by. Of a window
+    that is shorter than the rows of results, vectors go along these."""
     found = analysis.accesses(stage)
     inner, outer = ([a for a in reversed(of) if analysis.length(a) != 1] for of in (stage.reduce_axis, stage.axis))
     is_long = outer and inner and analysis.iterations(outer[:1]) > analysis.iterations(inner)

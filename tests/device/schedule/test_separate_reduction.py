@@ -52,6 +52,23 @@ def test_two_passes(target: str, backend: str, dtype: str, combine: str, step: i
     check_against_reference(args, s, target, [given], backend)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("target", "backend"), TARGETS)
+@pytest.mark.parametrize(("points", "factor", "step"), [(7, 3, 1), (8, 4, 2), (5, 2, 3)])
+def test_pieces_of_one_axis(target: str, backend: str, points: int, factor: int, step: int) -> None:
+    """What is left over comes at the end, under its own condition; sizes may be 0."""
+    n = te.var("n")
+    x, q = te.placeholder((n * step + points,), "int32", name="X"), te.reduce_axis((0, points), name="q")
+    total = lambda i: te.sum(x[i * step + q], axis=q, where=(i * step + q) % 5 != 2)  # noqa: E731
+    args = [x, te.compute((n,), total, name="W")]
+    s = create_schedule(args[1])
+    s.separate_reduction(args[1], "q", factor=factor)
+    s["W.first"].compute_at(s["W"], "i")
+    assert_roundtrip(s, args, target)
+    for size in (0, 1, 6):
+        given = np.random.default_rng(size).integers(0, 99, (size * step + points,)).astype("int32")
+        check_against_reference(args, s, target, [given], backend)  # type: ignore[arg-type]
+
+
 def test_of_nothing_nothing_is_read() -> None:
     """Without a result there is no first pass, for the elements that it would read may not exist."""
     n = te.var("n")

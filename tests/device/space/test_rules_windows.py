@@ -11,14 +11,14 @@ from autosched.space.features import FEATURE_NAMES
 from autosched.space.workload import Workload
 
 
-def schedules(args, **sizes):
+def schedules(space):
     """Those of all sketches but the default."""
-    return [x.schedule() for x in Workload("w", args).search_space(LLVM, sizes).sketches if x.name != "default"]
+    return [x.schedule() for x in space.sketches if x.name != "default"]
 
 
-def rule_for(args, stage, **sizes):
+def rule_for(space, stage):
     """The rule that settled a stage in the first sketch, or None where there is no such stage."""
-    return next((by for name, by, _ in schedules(args, **sizes)[0].remarks if name == stage), None)
+    return next((by for name, by, _ in space.sketches[0].schedule().remarks if name == stage), None)
 
 
 def window(combine="sum", dtype="float32", size=(9, 9), step=1, clamped=False, read=True, n=37):
@@ -51,15 +51,14 @@ def window(combine="sum", dtype="float32", size=(9, 9), step=1, clamped=False, r
     ],
 )
 def test_windows_of_many_points_are_reduced_along_one_axis_after_the_other(options):
-    args = window(**options)
-    assert rule_for(args, "w.first")
-    assert not any(x.reduce_axis for s in schedules(args) for x in s.stages)  # and short ones are written out
-    check(args, most=2)
+    space = check(window(**options), most=2)
+    assert rule_for(space, "w.first")
+    assert not any(x.reduce_axis for s in schedules(space) for x in s.stages)  # and short ones are written out
 
 
 @pytest.mark.parametrize("options", [{"size": (7, 7)}, {"size": (9, 9), "step": 9, "n": 5}])
 def test_windows_that_share_nothing_or_little_stay_whole(options):
-    assert rule_for(window(**options), "w.first") is None
+    assert rule_for(Workload("w", window(**options)).search_space(LLVM, {}), "w.first") is None
 
 
 def test_three_axes_of_a_window_are_three_passes():
@@ -67,34 +66,58 @@ def test_three_axes_of_a_window_are_three_passes():
     axes = [te.reduce_axis((0, 8), name) for name in "pqr"]
     p, q, r = axes
     y = te.compute((9, 10, 35), lambda i, j, k: te.max(x[i + p, j + q, k + r], axis=axes), name="y")
-    assert rule_for((x, y), "y.first.first")
-    check((x, y), most=1)
+    assert rule_for(check((x, y), most=1), "y.first.first")
 
 
-def along(shape, axis, points, read=True):
-    """Sums of so many neighbours along an axis."""
+def along(shape, axis, points, read=True, apart=False):
+    """Sums of so many neighbours along an axis, or of how far they are from the first one."""
     x = te.placeholder([n + points - 1 if d == axis else n for d, n in enumerate(shape)], name="x")
     k = te.reduce_axis((0, points), "k")
-    w = te.compute(
-        shape, lambda *at: te.sum(x[tuple(i + k if d == axis else i for d, i in enumerate(at))], axis=k), "w"
-    )
+
+    def term(*at):
+        found = x[tuple(i + k if d == axis else i for d, i in enumerate(at))]
+        return te.sum(te.abs(found - x[at]) if apart else found, axis=k)
+
+    w = te.compute(shape, term, "w")
     return (x, te.compute(shape, lambda *at: w[at] / points, name="y")) if read else (x, w)
+
+
+@pytest.mark.parametrize("args", [along((9, 70), 1, 61), along((9, 30), 0, 99, read=False), along((700,), 0, 61)])
+def test_long_windows_of_one_axis_are_reduced_in_pieces(args):
+    space = check(args, most=2)
+    assert rule_for(space, "w.first")
+    assert not any(x.reduce_axis for s in schedules(space) for x in s.stages)
+
+
+def test_what_is_made_of_many_rows_a_page_apart_is_made_row_by_row():
+    """From vector to vector, the rows would drive each other out of the cache."""
+    for columns, may in ((1024, False), (1000, True)):
+        space = Workload("w", along((64, columns), 0, 81)).search_space(LLVM, {})
+        made_at = {x.attach.loop.name for s in schedules(space) for x in s.stages if x.attach.loop}
+        assert ("at1.outer" in made_at) == may
 
 
 @pytest.mark.parametrize(
     ("args", "rule"),
     [
-        (along((20, 70), 1, 61), "multi_level_tiling"),
-        (along((20, 70), 0, 61, read=False), "multi_level_tiling"),
-        (along((700,), 0, 61), "compute_location"),
-        (along((700,), 0, 61, read=False), "bands_of_rows"),
-        (along((20,), 0, 610, read=False), "pieces_of_rows"),  # rows of results are too short for vectors
+        (along((20, 70), 1, 61, apart=True), "multi_level_tiling"),
+        (along((20, 70), 0, 61, read=False, apart=True), "multi_level_tiling"),
+        (along((700,), 0, 61, apart=True), "compute_location"),
+        (along((700,), 0, 61, read=False, apart=True), "bands_of_rows"),
     ],
 )
 def test_vectors_of_long_windows_go_along_rows_of_results(args, rule):
-    assert rule_for(args, "w") == rule
-    assert rule_for(args, "w.rf") != "lanes_of_sums"
-    check(args, most=2)
+    space = check(args, most=2)
+    assert rule_for(space, "w") == rule
+    assert rule_for(space, "w.rf") != "lanes_of_sums"
+
+
+@pytest.mark.parametrize(("results", "rule"), [(2000, "bands_of_rows"), (100, "pieces_of_rows")])
+def test_windows_of_any_length(results, rule):
+    m = te.var("m")
+    x, k = te.placeholder((m + results,), name="x"), te.reduce_axis((0, m), "k")
+    args = x, te.compute((results,), lambda i: te.sum(x[i + k], axis=k), name="w")
+    assert rule_for(check(args, most=2, sizes={"m": 70}), "w") == rule
 
 
 def kronecker(n, m):
@@ -122,8 +145,8 @@ def scaled(n, m, block):
 )
 def test_rows_in_blocks(args):
     """Vectors end where a block does, or go from block to block: no lane is loaded for itself."""
-    assert rule_for(args, "y") == "blocks_of_rows"
     space = check(args, most=1)
+    assert rule_for(space, "y") == "blocks_of_rows"
     found = next(s for s in space.sketches if s.name != "default")
     features = found.features(np.zeros((1, len(found.knobs)), dtype=np.int64))[0]
     assert features[FEATURE_NAMES.index("gathered_loads")] == 0
@@ -135,7 +158,8 @@ def test_rows_whose_blocks_do_not_fit_are_whole():
     for size in (13, n):
         x = te.placeholder((8, 20), name="x")
         y = te.compute((8, size), lambda i, j: x[i, j // 4] + x[i, j % 4], name="y")  # noqa: B023
-        assert rule_for((x, y), "y", **({} if size is not n else {"n": 20})) == "whole_rows"
+        space = Workload("w", (x, y)).search_space(LLVM, {"n": 20} if size is n else {})
+        assert rule_for(space, "y") == "whole_rows"
 
 
 def rows_beside(results, n, m, combine="sum"):
@@ -151,9 +175,8 @@ def rows_beside(results, n, m, combine="sum"):
 )
 def test_rows_that_something_is_read_for_stay_rows(args, fused):
     """Vectors do not cross the ends of rows that fill them: else each lane would have to ask which row it is in."""
-    for s in schedules(args):
+    for s in schedules(check(args)):
         assert any("i.j.fused" in x.name for stage in s.stages for x in stage.loops) == fused
-    check(args)
 
 
 def test_lanes_of_rows_leave_none_idle():

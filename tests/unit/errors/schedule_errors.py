@@ -323,6 +323,8 @@ CASES: Cases = {
             window,
             lambda s: (s["W"].decompose_reduction("p"), s.separate_reduction("W", "q")),
         ),
+        "separate two axes in pieces": (window, lambda s: s.separate_reduction("W", "q", factor=2)),
+        "separate in pieces of symbolic length": lambda s: s.separate_reduction("S", "k", factor=2),
         "separate a scatter": (counted, lambda s: s.separate_reduction("H", s["H"].loops[-1])),
         "separate a scan": (scanned, lambda s: s.separate_reduction("S1", "t")),
     },

@@ -220,7 +220,8 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s["S.rf"].inline_reduction().compute_inline(),
     ),
     "reduce_together": lambda s: s.reduce_together("L", ["H"]),
-    "separate_reduction": lambda s: s.separate_reduction("W", "q"),
+    # And the five columns in pieces: every other, and one that is left.
+    "separate_reduction": lambda s: (s.separate_reduction("W", "q"), s.separate_reduction("W", "q", factor=2)),
     # Rows of which both are found, one after the other.
     "compute_with": lambda s: (s["L"].parallel("i"), s["H"].parallel("j"), s["L"].compute_with("H", "j")),
     "tensorize": tensorize,
