@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -322,11 +323,8 @@ def uses_each_once(stage: Stage) -> bool:
 
 def is_window(stage: Stage) -> bool:
     """A reduction over a few neighbours: an index is the sum of a place and a step of the reduction."""
-    return has_fewer(stage.reduce_axis, MAX_WINDOW + 1) and _shifts(stage)
-
-
-def _shifts(stage: Stage) -> bool:
-    """Whether a reduction goes over neighbours: an index is the sum of a place and a step of it."""
+    if not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
+        return False
     inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
     places = (i for e in _reads(stage.body) for i in e.args if is_index(i))  # one that is read is no neighbour
     return any(variables(i) & inner and variables(i) & outer for i in places)
@@ -343,6 +341,22 @@ def adds_up_rows(stage: Stage) -> bool:
 def skips_elements(stage: Stage) -> bool:
     """Whether neighbouring results are made of every second element of a row, or fewer, which vectors gather."""
     return any((a.steps(stage.axis[-1]) or (0,))[-1] not in (None, -1, 0, 1) for a in accesses(stage))
+
+
+@_while_unchanged
+def _is_shared_window(stage: Stage) -> bool:
+    """Whether results share elements of a window of any length.
+
+    S[x] = sum of A[x + k]        and not, for x < 16:   S[x] = sum of A[16*k + x]
+    """
+    for e in _reads(stage.body):
+        read = Access(e.value, e.args)
+        for x, k in itertools.product(stage.axis, stage.reduce_axis):
+            n, m = iterations([x]), iterations([k])
+            for a, b in zip(read.steps(x), read.steps(k), strict=True):
+                if a and b and abs(b) < abs(a) * n and abs(a) < abs(b) * m:
+                    return True
+    return False
 
 
 def is_stencil(stage: Stage) -> bool:
@@ -425,7 +439,8 @@ def is_contraction(stage: Stage) -> bool:
     if sums_of_a_row(stage) > 1:
         return False
     tensors = (a for a in accesses(stage) if any(not is_const(i) for i in a.indices))
-    return _shifts(stage) or any(not a.mentions(axis) for a in tensors for axis in long_axes(stage))
+    shares = is_window(stage) or _is_shared_window(stage)
+    return shares or any(not a.mentions(axis) for a in tensors for axis in long_axes(stage))
 
 
 def sums_of_a_row(stage: Stage) -> int:

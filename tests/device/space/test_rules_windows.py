@@ -112,6 +112,16 @@ def test_vectors_of_long_windows_go_along_rows_of_results(args, rule):
     assert rule_for(space, "w.rf") != "lanes_of_sums"
 
 
+def test_partial_results_are_no_windows():
+    """Lanes of a row, at k.outer*16 + k.inner, share nothing: what they are made of is still computed where they are."""
+    x, y = te.placeholder((40, 96), name="x"), te.placeholder((30, 96), name="y")
+    k = te.reduce_axis((0, 96), "k")
+    apart = te.compute((40, 30, 96), lambda i, j, k: x[i, k] - y[j, k], name="apart")
+    w = te.compute((40, 30), lambda i, j: te.sum(apart[i, j, k] * apart[i, j, k], axis=k), name="w")
+    space = Workload("w", (x, y, w)).search_space(LLVM, {})
+    assert all(s["apart"].attach.kind == "inline" for s in schedules(space))
+
+
 @pytest.mark.parametrize(("results", "rule"), [(2000, "bands_of_rows"), (100, "pieces_of_rows")])
 def test_windows_of_any_length(results, rule):
     m = te.var("m")
