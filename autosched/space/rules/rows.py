@@ -271,7 +271,16 @@ def planes_of_pixels(plan: Plan, stage: Stage) -> None:
         stage.parallel(block)
 
 
-@rule(when=lambda plan, stage: _is_map(plan, stage) and bool(analysis.blocks(stage, stage.axis[-1])))
+def _lies_in_blocks(plan: Plan, stage: Stage) -> bool:
+    """Whether rows are read in blocks, and nothing that may yet be inlined is read in other ways."""
+    if not _is_map(plan, stage):
+        return False
+    sources = (plan.s.stage(a.tensor) for a in analysis.accesses(stage))
+    is_settled = all(x.is_placeholder or not x.is_injective for x in sources)
+    return is_settled and bool(analysis.blocks(stage, stage.axis[-1]))
+
+
+@rule(when=_lies_in_blocks)
 def blocks_of_rows(plan: Plan, stage: Stage) -> None:
     """Rows whose elements lie in blocks, such as those of a Kronecker product or a shuffle of pixels: vectors that end
     where a block does; of short blocks, a vector of first elements, one of second elements, and so on.

@@ -172,6 +172,16 @@ def test_rows_whose_blocks_do_not_fit_are_whole():
         assert rule_for(space, "y") == "whole_rows"
 
 
+def test_rows_of_what_may_be_inlined_are_whole():
+    """Halves of a row of which each has another part turned: only the rule for the turned row knows how it is read."""
+    x, c = te.placeholder((8, 64), name="x"), te.placeholder((8, 32), name="c")
+    half = te.compute(
+        (8, 64), lambda i, j: te.if_then_else(j < 32, -x[i, te.min(j + 32, 63)], x[i, te.max(j - 32, 0)]), name="half"
+    )
+    y = te.compute((8, 64), lambda i, j: x[i, j] * c[i, j % 32] + half[i, j], name="y")
+    assert rule_for(check((x, c, y), most=1), "y") == "whole_rows"
+
+
 def rows_beside(results, n, m, combine="sum"):
     """x[i] * a[i, j] * y[j], over both axes."""
     x, a, y = te.placeholder((results, n), name="x"), te.placeholder((n, m), name="a"), te.placeholder((m,), name="y")
