@@ -37,11 +37,13 @@ OPENCL_HALVES = {
         load_lanes="bfloat_value{lanes}(vload{lanes}(0, {pointer}))",
         store_lanes="vstore{lanes}(bfloat_bits{lanes}({x}), 0, {pointer})",
         preamble="""\
-#define BFLOAT(n) \\
-  static inline float##n bfloat_value##n(ushort##n a) { return as_float##n(convert_uint##n(a) << 16); } \\
-  static inline ushort##n bfloat_bits##n(float##n a) { \\
-    const uint##n bits = as_uint##n(a); \\
-    return convert_ushort##n((a != a ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16); \\
+#define BFLOAT(LANES) \\
+  static inline float##LANES bfloat_value##LANES(ushort##LANES a) { \\
+    return as_float##LANES(convert_uint##LANES(a) << 16); \\
+  } \\
+  static inline ushort##LANES bfloat_bits##LANES(float##LANES a) { \\
+    const uint##LANES bits = as_uint##LANES(a); \\
+    return convert_ushort##LANES((a != a ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16); \\
   }
 BFLOAT() BFLOAT(2) BFLOAT(3) BFLOAT(4) BFLOAT(8) BFLOAT(16)""",
     ),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from autosched.errors import LowerError
+from autosched.ir.expr import is_const
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, For, Produce, Seq, Stmt, seq, substitute_stmt
 from autosched.schedule.primitives.place import shared_loops
@@ -101,7 +102,7 @@ def _joined(nest: Stmt, other: Stmt, pairs: Sequence[tuple[Loop, Loop]], an: Ana
         odd = x if a is None else y
         why = f"{odd.full_name} is not the first thing that happens there, or happens under a condition"
         raise _refused(y.stage, why, "loops that follow each other from the outermost on, before any others")
-    if a.loop.start is not b.loop.start or an.simplify(a.loop.extent - b.loop.extent) != 0:
+    if a.loop.start is not b.loop.start or not is_const(an.simplify(a.loop.extent - b.loop.extent), 0):
         why = f"{x.full_name} has {a.loop.extent!r} iterations, {y.full_name} {b.loop.extent!r}"
         raise _refused(y.stage, why, "loops of equal length: the same splits of both")
     bodies = a.loop.body, substitute_stmt(b.loop.body, {y.var: x.var})

@@ -16,7 +16,7 @@ from autosched.ir.expr import Expr, const, is_const, variables
 from autosched.te.tensor import Tensor
 from autosched.testing.externs import opaque
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
-from autosched.testing.reductions import mask_of, of_one_input
+from autosched.testing.reductions import mask_of, of_one_input, product_with
 from autosched.testing.tiles import dot
 
 #: Element-wise operations on two values at an index of a shape.
@@ -540,11 +540,6 @@ _SPECIAL: tuple[Callable[[Expr, Expr], Expr], ...] = (
 )
 
 
-def _product(m: Maker, x: Tensor, name: str) -> Tensor:
-    k, w = te.reduce_axis((0, x.shape[1]), "k"), m.placeholder([x.shape[1], 3], x.dtype)
-    return te.compute((x.shape[0], 3), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name=name)
-
-
 def _window(m: Maker, x: Tensor, name: str) -> Tensor:
     n = x.shape[0]
     return te.compute(x.shape, lambda i, j: x[i, j] * x[clamp(i + 1, n), j] + te.max(x[i, j], 0.0), name=name)
@@ -566,9 +561,9 @@ def _convolution(m: Maker, x: Tensor, name: str) -> Tensor:
 
 
 def _strided(m: Maker, x: Tensor, name: str) -> Tensor:
-    half = te.floordiv(x.shape[1] + 1, 2)
-    doubled = te.compute((x.shape[0], half), lambda i, j: x[i, 2 * j] * x[i, 0], name=f"{name}d")
-    return te.compute(doubled.shape, lambda i, j: te.select(j > 0, doubled[i, half - 1 - j], x[i, 0]), name=name)
+    n, half = x.shape[0], te.floordiv(x.shape[1] + 1, 2)
+    twice = te.compute((n, half), lambda i, j: x[i, 2 * j] * x[i, 0], name=f"{name}d")
+    return te.compute((n, half), lambda i, j: te.select(j > 0, twice[i, half - 1 - j], x[i, 0]), name=name)
 
 
 def _squares(m: Maker, x: Tensor, name: str) -> Tensor:
@@ -576,7 +571,7 @@ def _squares(m: Maker, x: Tensor, name: str) -> Tensor:
     return te.compute((x.shape[0],), lambda i: te.sum(x[i, k] * te.abs(x[i, k]), axis=k), name=name)
 
 
-_SLOPES = (_product, _window, _rows_of, _convolution, _strided, _squares)
+_SLOPES = (product_with, _window, _rows_of, _convolution, _strided, _squares)
 
 
 def slope(m: Maker) -> Tensor | None:

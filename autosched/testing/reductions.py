@@ -37,3 +37,9 @@ def of_one_input(m: Maker) -> Tensor | None:
     if None in made:
         return made[0]
     return m.stage(shape, lambda *i: m.read(made[0], i) - m.read(made[1], i), 2 * bound)  # type: ignore[arg-type]
+
+
+def product_with(m: Maker, x: Tensor, name: str) -> Tensor:
+    """The product of a matrix and another input of three columns."""
+    k, w = te.reduce_axis((0, x.shape[1]), "k"), m.placeholder([x.shape[1], 3], x.dtype)
+    return te.compute((x.shape[0], 3), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name=name)

@@ -97,12 +97,12 @@ def _respell(s: Schedule, rng: random.Random) -> None:
 def _share_loops(s: Schedule, rng: random.Random, target: Target) -> None:
     """Compute a stage in the outer loops of another one, where that is legal as far as the schedule knows."""
     roots = [x for x in s.stages if x.loops and x.attach.kind == "root"]
-    if len(roots) < 2 or target.is_gpu_style or rng.random() < 0.5:
+    if len(roots) < 2 or target.is_gpu_style or rng.random() < 0.3:
         return
-    for _ in range(6):
+    for _ in range(12):
         stage, other = rng.sample(roots, 2)
         pairs = zip(stage.loops, other.loops, strict=False)
-        alike = list(itertools.takewhile(lambda pair: pair[0].kind == pair[1].kind, pairs))
+        alike = list(itertools.takewhile(lambda pair: pair[0].kind == pair[1].kind in ("serial", "parallel"), pairs))
         if alike:
             with suppress(ScheduleError):
                 stage.compute_with(other, rng.choice(alike)[1])

@@ -153,3 +153,18 @@ def test_dependent_stages_are_refused() -> None:
     _, s = crossed()
     with pytest.raises(ScheduleError, match="depend on each other"):
         s["D"].compute_with("A", "i")
+
+
+def test_lengths_that_knobs_decide_are_refused_unless_they_are_the_same() -> None:
+    args = both_ways(8, 8)
+    for same in (True, False):
+        s = create_schedule(args[1:])
+        t, u = s.define_knob("t", [2, 4]), s.define_knob("u", [2, 4])
+        s["rows"].split("y", factor=t)
+        s["double"].split("y", factor=t if same else u)
+        s["double"].compute_with("rows", "y.outer")
+        if same:
+            assert str(lower(s, args)).count("for (y.outer") == 1
+        else:
+            with pytest.raises(LowerError, match="iterations"):
+                lower(s, args)
