@@ -44,6 +44,9 @@ os.environ["AUTOSCHED_PREDICT"] = "0"
 
 from golden_files import compare_golden  # noqa: E402 - found by the path set above
 
+TESTS = Path(__file__).parent
+#: Cases of one test on devices, of which a run that is not nightly takes every other one.
+LARGE_FAMILY = 8
 #: Seconds that a whole run may take: several times what it does on two slow cores.
 RUN_LIMIT_S = 60 * 60
 
@@ -69,6 +72,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--nightly"):
+        _thin_out(config, items)
         for item in items:
             if item.get_closest_marker("nightly"):
                 item.add_marker(pytest.mark.skip(reason="takes minutes: pytest --nightly"))
@@ -114,3 +118,16 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
         compare_golden(folder / f"{stem}.txt", text, request.config.getoption("--update-golden"))
 
     return check
+
+
+def _thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a large family of cases on devices, leave every other one to the nightly run, if the whole suite runs."""
+    if not all(Path(arg).resolve() in (TESTS, TESTS.parent) for arg in config.args):
+        return
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if (TESTS / "device") in item.path.parents:
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left = {item for cases in families.values() if len(cases) > LARGE_FAMILY for item in cases[1::2]}
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
