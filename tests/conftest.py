@@ -45,7 +45,7 @@ os.environ["AUTOSCHED_PREDICT"] = "0"
 from golden_files import compare_golden  # noqa: E402 - found by the path set above
 
 TESTS = Path(__file__).parent
-#: Cases of one test on devices, of which a run that is not nightly takes every other one.
+#: Cases of one test on devices, more of which are thinned out in a run that is not nightly.
 LARGE_FAMILY = 8
 #: Seconds that a whole run may take: several times what it does on two slow cores.
 RUN_LIMIT_S = 60 * 60
@@ -121,13 +121,17 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 
 def _thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a large family of cases on devices, leave every other one to the nightly run, if the whole suite runs."""
+    """Of a large family of cases on devices, take every other one, of a very large one every third, if the whole suite
+    runs: the nightly run has the others."""
     if not all(Path(arg).resolve() in (TESTS, TESTS.parent) for arg in config.args):
         return
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
         if (TESTS / "device") in item.path.parents:
             families.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    left = {item for cases in families.values() if len(cases) > LARGE_FAMILY for item in cases[1::2]}
+    left: set[pytest.Item] = set()
+    for cases in families.values():
+        if len(cases) > LARGE_FAMILY:
+            left |= {*cases} - {*cases[:: 2 if len(cases) <= 3 * LARGE_FAMILY else 3]}
     config.hook.pytest_deselected(items=[item for item in items if item in left])
     items[:] = [item for item in items if item not in left]
