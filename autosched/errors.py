@@ -232,6 +232,10 @@ class VerificationError(AutoschedError):
     exit_status = 5
 
 
+class ModelError(UsageError):
+    """A model that cannot be read, or asks for what cannot be compiled."""
+
+
 class ImageError(UsageError):
     """An image file that cannot be read, written or blurred."""
 

@@ -82,6 +82,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "asking": (*_PARTS, "building", "search_options", "tuning"),
     "kernels": (*_PARTS, "building", "tuning", "front"),
     "tvm": (*_PARTS, "building", "sanitizing", "tuning"),
+    "graph": (*_PARTS, "topi", "places", "building", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
     "front": (*_PARTS, "building", "tuning", "report"),
     "explaining": (*_PARTS, "building", "report"),

@@ -1,0 +1,106 @@
+"""`load`: a model of a file, whose graph is made when shapes, and values that decide shapes, are known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autosched.errors import ModelError
+from autosched.graph.model import Array, Graph
+from autosched.graph.onnx.reading import NeedsValues, Shapes, parse, read, stem_of
+from autosched.te.reference import reference
+from autosched.te.tensor import Tensor
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class Model:
+    """A model that was read from ONNX.
+
+    proto:  the official package's object
+    shapes: sizes that were given for symbolic dimensions
+    """
+
+    def __init__(self, proto: onnx.ModelProto, shapes: Shapes | None = None, name: str = "") -> None:
+        self.proto = proto
+        self.shapes = dict(shapes or {})
+        self.name = name or proto.graph.name or "model"
+        #: inputs whose values decide shapes: their values are compiled in
+        self.deciding: tuple[str, ...] = ()
+
+    @property
+    def input_names(self) -> list[str]:
+        """The inputs that a run needs, in the order of the model."""
+        constants = {t.name for t in self.proto.graph.initializer}
+        return [x.name for x in self.proto.graph.input if x.name not in constants]
+
+    @property
+    def output_names(self) -> list[str]:
+        return [x.name for x in self.proto.graph.output]
+
+    def graph(self, values: Mapping[str, Any] | None = None) -> Graph:
+        """What it computes. `values` are given for inputs that decide shapes.
+
+        Raises ModelError; NeedsValues, which names the inputs whose values are needed.
+        """
+        return read(self.proto, self.shapes, values, self.name)
+
+    def graph_for(self, inputs: Mapping[str, Any]) -> Graph:
+        """The graph for a run with these inputs: where values of some decide shapes, these are constants of it."""
+        decided: dict[str, Any] = {name: inputs[name] for name in self.deciding}
+        while True:
+            try:
+                return self.graph(decided)
+            except NeedsValues as error:
+                missing = [name for name in error.names if name not in inputs]
+                if missing or all(name in decided for name in error.names):
+                    raise
+                decided.update((name, inputs[name]) for name in error.names)
+                self.deciding = tuple(decided)
+
+    def reference(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs by name, by the oracle: slow, for judging what is compiled."""
+        graph = self.graph_for(inputs)
+        return evaluate(graph, inputs)
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, shapes: Shapes | None = None, name: str = ""
+) -> Model:
+    """The model of an ONNX file, of its bytes, or of an object of the package `onnx`.
+
+    shapes: sizes of symbolic dimensions by name (`{"batch": 8}`), or whole shapes of inputs (`{"data": [1, 3, 8, 8]}`)
+
+    Raises ModelError for a file that is no valid model, FileError where it cannot be read.
+    """
+    return Model(parse(source), shapes, name or stem_of(source))
+
+
+def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of a graph by name, by the oracle."""
+    missing = [name for name in graph.inputs if name not in inputs]
+    if missing:
+        raise ModelError(f"no value for {', '.join(missing)}", asked=f"run {graph.name}")
+    values: dict[Tensor, Array] = {t: np.asarray(inputs[name]) for name, t in graph.inputs.items()} | graph.constants
+    wanted = list(dict.fromkeys(t for v in graph.outputs.values() for t in tensors_of(v) if t not in values))
+    found = reference([*values, *wanted], [*values.values()])
+    values.update(zip(wanted, found, strict=True))
+    return {name: restored(v, values) for name, v in graph.outputs.items()}
+
+
+def tensors_of(v: Any) -> Sequence[Tensor]:
+    """The tensors of a value: of a sequence, all; of an optional that holds nothing, none."""
+    if isinstance(v, list):
+        return [t for x in v for t in tensors_of(x)]
+    return [] if v is None else [v]
+
+
+def restored(v: Any, values: Mapping[Tensor, Array]) -> Any:
+    """A value with arrays in place of its tensors."""
+    if isinstance(v, list):
+        return [restored(x, values) for x in v]
+    return None if v is None else values[v]

@@ -1,0 +1,1 @@
+"""The operators of ONNX, a function each: see `graph.onnx.node`."""

@@ -1,0 +1,455 @@
+"""ONNX to a graph of te tensors.
+
+The official package parses, checks and knows the standard: what version of an operator an opset means, and the bodies
+of operators that are functions of others. Here each node becomes te tensors, by its row of the table in `node.py` or
+by its function body; what depends on constants alone is computed at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import ChainMap, Counter
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autosched import te
+from autosched.errors import AutoschedError, ModelError, check_path, named_file
+from autosched.graph.known import Undecided, evaluated
+from autosched.graph.model import Array, Graph, Step
+from autosched.graph.onnx import ops
+from autosched.graph.onnx.node import OPERATORS, Dim, Node, Value
+from autosched.ir.dtype import dtype as to_dtype
+from autosched.ir.expr import Expr
+from autosched.te.tensor import Tensor
+
+if TYPE_CHECKING:
+    import onnx
+
+#: the standard's own operators are of the domain without a name, which has another spelling
+_STANDARD = ("", "ai.onnx")
+#: bytes that computing constants may take: a model says their shapes, and may say anything
+MOST_CONSTANT_BYTES = 4 << 30
+
+#: sizes for names of dimensions or for inputs: `{"batch": 8}`, `{"data": [1, 3, 224, 224]}`
+Shapes = Mapping[str, int | Sequence[int]]
+
+
+class NeedsValues(ModelError):
+    """The model computes shapes from the values of inputs: it can be read for given values only."""
+
+    def __init__(self, asked: str, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        said = ", ".join(names)
+        super().__init__(
+            f"its shapes depend on the values of {said}",
+            asked=asked,
+            legal=f"give them: values={{{names[0]!r}: ...}}; `run` does so by itself",
+        )
+
+
+@cache
+def operators() -> Mapping[str, Any]:
+    """The table of operators, filled."""
+    for module in iter_modules(ops.__path__):
+        import_module(f"{ops.__name__}.{module.name}")
+    return OPERATORS
+
+
+def official() -> Any:
+    """The package `onnx`. Raises ModelError where it is not installed."""
+    try:
+        import onnx
+    except ImportError:
+        why, legal = "the package `onnx` is not installed", "pip install autosched[onnx]"
+        raise ModelError(why, asked="an ONNX model", legal=legal) from None
+    return onnx
+
+
+def parse(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
+    """The model of a file, of its bytes, or as it is, checked by the official checker. Raises ModelError, or
+    FileError where the file cannot be read."""
+    onnx = official()
+    if isinstance(source, onnx.ModelProto):
+        model, asked = source, f"model {source.graph.name!r}"
+    elif isinstance(source, bytes):
+        model, asked = _parsed(onnx, lambda: onnx.load_model_from_string(source), "a model"), "a model"
+    else:
+        path = check_path(source, f"load({source!r:.200})")
+        asked = str(path)
+        with named_file(asked):
+            path.open("rb").close()
+        model = _parsed(onnx, lambda: onnx.load_model(path), asked)
+    _parsed(onnx, lambda: onnx.checker.check_model(model), asked)
+    return model
+
+
+def _parsed(onnx: Any, action: Any, asked: str) -> Any:
+    """What the official package makes of it; its refusal as a ModelError."""
+    try:
+        return action()
+    except (onnx.checker.ValidationError, OSError, ValueError, RuntimeError, TypeError) as error:
+        why = " ".join(str(error).split())[:400]
+        raise ModelError(f"it is no valid model: {why}", asked=asked, legal="what onnx.checker accepts") from None
+    except Exception as error:
+        if type(error).__module__.startswith("google.protobuf"):
+            raise ModelError("it is no ONNX file, or not a whole one", asked=asked) from None
+        raise
+
+
+def read(
+    model: onnx.ModelProto, shapes: Shapes | None = None, values: Mapping[str, Any] | None = None, name: str = ""
+) -> Graph:
+    """The graph of a model.
+
+    shapes: sizes of symbolic dimensions by their names, or whole shapes by names of inputs
+    values: arrays for inputs whose values decide shapes; lists of arrays for sequences. Such an input is a constant
+            of the graph
+
+    Raises ModelError, which names all operators that are missing, or the node; NeedsValues.
+    """
+    return _Reader(model, dict(shapes or {}), dict(values or {}), name).graph()
+
+
+class _Reader:
+    def __init__(self, model: Any, shapes: dict[str, Any], values: dict[str, Any], name: str) -> None:
+        self.onnx = official()
+        self.model = model
+        self.name = name or model.graph.name or "model"
+        self.shapes, self.values = shapes, values
+        self.opsets = {_domain(o.domain): o.version for o in model.opset_import} or {"": 1}
+        self.functions = {(_domain(f.domain), f.name): f for f in model.functions}
+        self.constants: dict[Tensor, Array] = {}
+        self.sizes: dict[str, Expr] = {}
+        self.inputs: dict[str, Tensor] = {}
+        self.steps: list[Step] = []
+        self.bytes = 0
+
+    def graph(self) -> Graph:
+        """Read everything."""
+        proto = self.model.graph
+        self._refuse_missing()
+        scope: dict[str, Value] = {}
+        self._enter_constants(proto, scope)
+        for x in proto.input:
+            if x.name not in scope:
+                scope[x.name] = self._input(x)
+        try:
+            self._run(proto.node, scope, self.opsets)
+        except Undecided as error:
+            names = [name for name, t in self.inputs.items() if t is error.tensor]
+            if not names:
+                raise ModelError("a shape depends on values that only a run knows", asked=self.name) from None
+            raise NeedsValues(self.name, names) from None
+        outputs = {o.name: _found(scope, o.name, f"output of {self.name}") for o in proto.output}
+        return Graph(self.name, self.inputs, outputs, self.constants, self.steps)
+
+    # -- what is given --------------------------------------------------------------------------
+    def _enter_constants(self, proto: Any, scope: MutableMapping[str, Value]) -> None:
+        for t in proto.initializer:
+            scope[t.name] = self._constant(self._array(t), t.name)
+        for s in proto.sparse_initializer:
+            scope[s.values.name] = self._constant(self._dense(s), s.values.name)
+
+    def _array(self, proto: Any) -> Array:
+        array = self.onnx.numpy_helper.to_array(proto)
+        self._check_type(array.dtype, f"tensor {proto.name!r}")
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise ModelError("it holds NaN", asked=f"weights {proto.name!r} of {self.name}")
+        return array
+
+    def _dense(self, s: Any) -> Array:
+        values, at = (self.onnx.numpy_helper.to_array(x) for x in (s.values, s.indices))
+        self._count(int(np.prod(s.dims, dtype=object)) * values.dtype.itemsize, s.values.name)
+        dense = np.zeros(list(s.dims), values.dtype)
+        if at.ndim == 1:
+            dense.reshape(-1)[at] = values
+        else:
+            dense[tuple(at.T)] = values
+        return dense
+
+    def _check_type(self, of: np.dtype[Any], where: str) -> None:
+        try:
+            to_dtype(of)
+        except AutoschedError:
+            legal = "bool, integers of 8 to 64 bits, float16, bfloat16, float32 and float64"
+            raise ModelError(
+                f"elements of type {of} are not supported", asked=f"{where} of {self.name}", legal=legal
+            ) from None
+
+    def _count(self, size: int, what: str) -> None:
+        """Add to the bytes of constants. Raises ModelError before there are too many."""
+        self.bytes += size
+        if self.bytes > MOST_CONSTANT_BYTES:
+            why = f"its constants take more than {MOST_CONSTANT_BYTES >> 30} GB"
+            raise ModelError(why, asked=f"{what!r} of {self.name}", legal="weights of that size in all")
+
+    def _constant(self, array: Array, name: str) -> Tensor:
+        made = te.placeholder(array.shape, to_dtype(array.dtype), name=_word(name))
+        self.constants[made] = array
+        return made
+
+    def _input(self, info: Any) -> Value:
+        """The placeholder of an input; the constant, where its value is given."""
+        kind = info.type.WhichOneof("value")
+        if info.name in self.values:
+            given = self.values[info.name]
+            if given is None or isinstance(given, (list, tuple)):
+                return (
+                    given
+                    if given is None
+                    else [self._constant(np.asarray(x), f"{info.name}_{i}") for i, x in enumerate(given)]
+                )
+            self._check_type(np.asarray(given).dtype, f"input {info.name!r}")
+            return self._constant(np.asarray(given), info.name)
+        if kind != "tensor_type":
+            raise NeedsValues(f"input {info.name!r} of {self.name}", [info.name])
+        of = self.onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+        self._check_type(np.dtype(of), f"input {info.name!r}")
+        made = te.placeholder(self._shape(info), to_dtype(np.dtype(of)), name=_word(info.name))
+        self.inputs[info.name] = made
+        return made
+
+    def _shape(self, info: Any) -> list[Dim]:
+        tensor = info.type.tensor_type
+        given = self.shapes.get(info.name)
+        if given is not None:
+            if not isinstance(given, Sequence) or not all(isinstance(d, (int, np.integer)) and d >= 0 for d in given):
+                raise ModelError(f"{given!r} is no shape", asked=f"shapes[{info.name!r}]", legal="a list of numbers")
+            if tensor.HasField("shape") and len(tensor.shape.dim) != len(given):
+                why = f"it has {len(tensor.shape.dim)} dimensions, not {len(given)}"
+                raise ModelError(why, asked=f"shapes[{info.name!r}]")
+        elif not tensor.HasField("shape"):
+            raise ModelError(
+                "its shape is not known", asked=f"input {info.name!r} of {self.name}", legal="`shapes` of load"
+            )
+        found: list[Dim] = []
+        for k, d in enumerate(tensor.shape.dim if tensor.HasField("shape") else given):
+            wanted = None if given is None else int(given[k])
+            fixed = d if isinstance(d, int) else d.dim_value if d.HasField("dim_value") else None
+            if wanted is not None and fixed is not None and wanted != fixed and fixed > 0:
+                raise ModelError(f"dimension {k} is {fixed}, not {wanted}", asked=f"shapes[{info.name!r}]")
+            size = wanted if wanted is not None else fixed
+            found.append(
+                size if size is not None and size >= 0 else self._size(d.dim_param or f"{_word(info.name)}_{k}")
+            )
+        return found
+
+    def _size(self, name: str) -> Dim:
+        """A symbolic dimension: the number that was given for it, else a size variable."""
+        given = self.shapes.get(name)
+        if isinstance(given, (int, np.integer)):
+            return int(given)
+        if name not in self.sizes:
+            self.sizes[name] = te.size_var(_word(name))
+        return self.sizes[name]
+
+    # -- nodes ------------------------------------------------------------------------------------
+    def _refuse_missing(self) -> None:
+        """Raise ModelError with all operators that nothing here reads, how often they occur, and a node of each."""
+        missing: Counter[str] = Counter()
+        nodes: dict[str, str] = {}
+        for n, opsets in self._all_nodes(self.model.graph.node, self.opsets):
+            called = _called(n)
+            if called not in operators() and not self._has_body(n, opsets):
+                missing[called] += 1
+                nodes.setdefault(called, n.name or (n.output[0] if n.output else ""))
+        if missing:
+            said = ", ".join(f"{name} ({count}, {nodes[name]!r})" for name, count in missing.most_common())
+            legal = "the operators in docs/onnx.md"
+            raise ModelError(f"no such operator: {said}", asked=f"model {self.name}", legal=legal)
+
+    def _all_nodes(self, nodes: Any, opsets: Mapping[str, int]) -> Iterator[tuple[Any, Mapping[str, int]]]:
+        for n in nodes:
+            yield n, opsets
+            for a in n.attribute:
+                for g in [a.g] if a.HasField("g") else a.graphs:
+                    yield from self._all_nodes(g.node, opsets)
+
+    def _has_body(self, n: Any, opsets: Mapping[str, int]) -> bool:
+        if (_domain(n.domain), n.op_type) in self.functions:
+            return True
+        schema = self._schema(n, opsets)
+        return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+    def _schema(self, n: Any, opsets: Mapping[str, int]) -> Any:
+        try:
+            return self.onnx.defs.get_schema(n.op_type, opsets.get(_domain(n.domain), 1), _domain(n.domain))
+        except self.onnx.defs.SchemaError:
+            return None
+
+    def _run(self, nodes: Any, scope: MutableMapping[str, Value], opsets: Mapping[str, int], note: bool = True) -> None:
+        """Read nodes in order; `scope` gets their results."""
+        for n in nodes:
+            name = n.name or next((o for o in n.output if o), n.op_type)
+            inputs = [_found(scope, x, f"node {name!r} of {self.name}") if x else None for x in n.input]
+            outputs = self._node(n, name, inputs, scope, opsets)
+            found = {o: self._settled(v) for o, v in zip(n.output, outputs, strict=False) if o}
+            scope.update(found)
+            if note:
+                tensors = {o: v for o, v in found.items() if isinstance(v, Tensor)}
+                self.steps.append(Step(n.op_type, name, tensors))
+
+    def _node(
+        self, n: Any, name: str, inputs: list[Value], scope: MutableMapping[str, Value], opsets: Mapping[str, int]
+    ) -> Sequence[Value]:
+        attrs = {a.name: a for a in n.attribute}
+        body = self.functions.get((_domain(n.domain), n.op_type))
+        reader = operators().get(_called(n))
+        if body is None and reader is None:
+            body = self._standard_body(n, inputs, opsets)
+        if body is not None:
+            return self._inlined(body, attrs, inputs)
+        node = Node(
+            n.op_type,
+            name,
+            opsets.get(_domain(n.domain), 1),
+            {k: self._attribute(a) for k, a in attrs.items() if not a.HasField("g")},
+            list(n.output),
+            self.constants,
+            {k: self._body(a.g, scope, opsets) for k, a in attrs.items() if a.HasField("g")},
+        )
+        assert reader is not None
+        try:
+            result = reader(node, *inputs)
+        except Undecided:
+            raise
+        except ModelError:
+            raise
+        except AutoschedError as error:
+            shapes = ", ".join(repr(x) if isinstance(x, Tensor) else "-" for x in inputs)
+            raise ModelError(str(error), asked=f"{n.op_type} node {name!r} of {self.name} ({shapes})") from error
+        except TypeError as error:
+            if "argument" not in str(error):
+                raise
+            raise node.refused(f"{len(inputs)} inputs do not fit: {error}") from error
+        return result if isinstance(result, tuple) else (result,)
+
+    def _attribute(self, a: Any) -> Any:
+        value = self.onnx.helper.get_attribute_value(a)
+        if a.type == self.onnx.AttributeProto.TENSOR:
+            return self._array_or_text(value)
+        if a.type == self.onnx.AttributeProto.SPARSE_TENSOR:
+            return self._dense(value)
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        if isinstance(value, (str, int, float)):
+            return value
+        return [x.decode(errors="replace") if isinstance(x, bytes) else x for x in value]
+
+    def _array_or_text(self, proto: Any) -> Array:
+        array = self.onnx.numpy_helper.to_array(proto)
+        self._check_type(array.dtype, "an attribute")
+        return array
+
+    def _body(self, g: Any, scope: MutableMapping[str, Value], opsets: Mapping[str, int]) -> Any:
+        """A graph inside a node as a function: it sees the values around it."""
+
+        def call(given: Sequence[Value]) -> list[Value]:
+            inner: MutableMapping[str, Value] = ChainMap({}, scope)
+            self._enter_constants(g, inner)
+            inner.update(zip((x.name for x in g.input), given, strict=False))
+            self._run(g.node, inner, opsets, note=False)
+            return [_found(inner, o.name, f"output of {g.name or 'a body'}") for o in g.output]
+
+        return call
+
+    # -- functions --------------------------------------------------------------------------------
+    def _standard_body(self, n: Any, inputs: Sequence[Value], opsets: Mapping[str, int]) -> Any:
+        """The function that the standard defines an operator by, for operands of these types."""
+        schema = self._schema(n, opsets)
+        if schema.has_function:
+            return schema.function_body
+        types = [self._type(x) for x in inputs]
+        data = schema.get_context_dependent_function(n.SerializeToString(), [t.SerializeToString() for t in types])
+        body = self.onnx.FunctionProto()
+        body.ParseFromString(data)
+        if not body.node:
+            raise ModelError("the standard has no body for it", asked=f"{n.op_type} node {n.name!r} of {self.name}")
+        return body
+
+    def _type(self, x: Value) -> Any:
+        if not isinstance(x, Tensor):
+            return self.onnx.TypeProto()
+        of = self.onnx.helper.np_dtype_to_tensor_dtype(x.dtype.numpy)
+        dims = [int(d.value) if d.op == "const" else None for d in x.shape]
+        return self.onnx.helper.make_tensor_type_proto(of, dims)
+
+    def _inlined(self, f: Any, attrs: Mapping[str, Any], inputs: Sequence[Value]) -> list[Value]:
+        """The results of a function: its nodes read with the caller's attributes in place of its own."""
+        given = {a.name: a for a in f.attribute_proto} | dict(attrs)
+        scope: dict[str, Value] = dict.fromkeys(f.input)
+        scope.update(zip(f.input, inputs, strict=False))
+        opsets = {_domain(o.domain): o.version for o in f.opset_import} or self.opsets
+        nodes = [_with_attributes(n, given) for n in f.node]
+        self._run(nodes, scope, {**self.opsets, **opsets}, note=False)
+        return [scope.get(o) for o in f.output]
+
+    # -- constants --------------------------------------------------------------------------------
+    def _settled(self, v: Value) -> Value:
+        """A value; where it depends on constants alone, the constant."""
+        if isinstance(v, list):
+            return [self._settled(x) for x in v]
+        if not isinstance(v, Tensor) or v in self.constants or v in self.inputs.values():
+            return v
+        if all(d.op == "const" for d in v.shape):
+            size = int(np.prod([int(d.value) for d in v.shape], dtype=object)) * v.dtype.bytes
+            if size > MOST_CONSTANT_BYTES - self.bytes:
+                return v
+        array = evaluated(v, self.constants)
+        if array is None:
+            return v
+        self._count(array.nbytes, v.name)
+        return self._constant(np.asarray(array), v.name)
+
+
+def _with_attributes(n: Any, given: Mapping[str, Any]) -> Any:
+    """A node of a function, in which attributes of the function's have the caller's values."""
+    made = type(n)()
+    made.CopyFrom(n)
+    del made.attribute[:]
+    for a in n.attribute:
+        if not a.ref_attr_name:
+            one = made.attribute.add()
+            one.CopyFrom(a)
+            if a.HasField("g"):
+                inner = [_with_attributes(x, given) for x in a.g.node]
+                del one.g.node[:]
+                one.g.node.extend(inner)
+        elif a.ref_attr_name in given:
+            one = made.attribute.add()
+            one.CopyFrom(given[a.ref_attr_name])
+            one.name = a.name
+    return made
+
+
+def _domain(name: str) -> str:
+    return "" if name in _STANDARD else name
+
+
+def _called(n: Any) -> str:
+    """The name of a node's operator in the table."""
+    domain = _domain(n.domain)
+    return f"{domain}.{n.op_type}" if domain else str(n.op_type)
+
+
+def _found(scope: Mapping[str, Value], name: str, asked: str) -> Value:
+    if name not in scope:
+        raise ModelError(f"nothing computes {name!r}", asked=asked)
+    return scope[name]
+
+
+def _word(name: str) -> str:
+    """A name that a te tensor may have."""
+    word = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name) or "x"
+    return word if not word[0].isdigit() else f"x{word}"
+
+
+def stem_of(source: object) -> str:
+    """The name of a model that is read from a file."""
+    return Path(source).stem if isinstance(source, (str, os.PathLike)) else ""
