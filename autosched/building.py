@@ -322,7 +322,7 @@ def plans_to_try(
             yield found
         elif reason:
             why = f"{why}; {reason}"
-    yield _default(w, target, called, f"{why}: the default schedule")
+    yield default_plan(w, target, called, f"{why}: the default schedule")
 
 
 def _believed(records: Sequence[Record], w: Workload, target: Target, device: str) -> list[Record]:
@@ -404,7 +404,8 @@ def _is_of_a_template(w: Workload, target: Target, r: Record) -> bool:
         return False
 
 
-def _default(w: Workload, target: Target, called: str, note: str) -> Plan:
+def default_plan(w: Workload, target: Target, called: str, note: str) -> Plan:
+    """The plan of the default schedule."""
     s = default_schedule(w.args, target)
     structure = lower_structure(s, w.args, target, called)
     return Plan(called, w.args, s, {}, structure, target, {"kind": "default", "record": None, "note": note})
@@ -423,7 +424,7 @@ def _family(w: Workload, target: Target, called: str, members: Sequence[Member])
     free = [x for x in found if not x[1].structure.function.requires]
     last = max(free, key=lambda x: len(x[0].records), default=None)
     versions = [x for x in found if x is not last]
-    base = last[1] if last is not None else _default(w, target, called, "")
+    base = last[1] if last is not None else default_plan(w, target, called, "")
     kernels = [
         {**p.provenance, "when": " or ".join(map(describe, m.boxes)), "served": [dict(r.sizes) for r in m.records]}
         for m, p in found

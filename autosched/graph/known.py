@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.ir.expr import Expr, binary, const, is_const, variables
+from autosched.ir.expr import Expr, const, is_const, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.te.reference import reference
@@ -105,7 +105,7 @@ class _Elements:
             return self._value(substitute(body, place))
         reduction = body.value
         spans = [(a.min, a.extent) for a in reduction.axes]
-        is_plain = body.op == "reduce" and isinstance(reduction.combiner, str)
+        is_plain = body.op == "reduce" and reduction.size == 1
         if not is_plain or not all(is_const(e) for span in spans for e in span):
             raise Undecided((inputs_of(t) or [t])[0])
         (source,), condition, _ = reduction.parts(body.args)
@@ -113,7 +113,7 @@ class _Elements:
         for point in product(*(range(int(lo.value), int(lo.value) + int(n.value)) for lo, n in spans)):
             here = place | {a.var: const(x) for a, x in zip(reduction.axes, point, strict=True)}
             if is_const(self._value(substitute(condition, here)), True):
-                total = binary(_OPERATOR[reduction.combiner], total, self._value(substitute(source, here)))
+                (total,) = reduction.combine((total,), (self._value(substitute(source, here)),))
         return total
 
     def _value(self, e: Expr) -> Expr:
@@ -130,7 +130,3 @@ class _Elements:
         if not all(a.op == "const" for a in args):
             raise Undecided((inputs_of(e.value) or [e.value])[0])
         return self.of(e.value, tuple(int(a.value) for a in args))
-
-
-#: name of a combiner -> the operator on two values
-_OPERATOR = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "any": "or", "all": "and"}

@@ -11,11 +11,15 @@ import numpy as np
 from autosched.errors import ModelError
 from autosched.graph.model import Array, Graph
 from autosched.graph.onnx.reading import NeedsValues, Shapes, parse, read, stem_of
+from autosched.runtime.device import resolve_target
+from autosched.target import TargetLike
 from autosched.te.reference import reference
 from autosched.te.tensor import Tensor
 
 if TYPE_CHECKING:
     import onnx
+
+    from autosched.graph.compiled import CompiledModel
 
 
 class Model:
@@ -64,8 +68,22 @@ class Model:
 
     def reference(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name, by the oracle: slow, for judging what is compiled."""
-        graph = self.graph_for(inputs)
-        return evaluate(graph, inputs)
+        return evaluate(self.graph_for(inputs), inputs)
+
+    def compile(
+        self, target: TargetLike = None, *, effort: str = "quick", records: str | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> CompiledModel:  # fmt: skip
+        """Compile for fixed shapes."""
+        from autosched.graph.compiled import CompiledModel
+
+        return CompiledModel(self.graph(values), resolve_target(target), effort, records)
+
+    def run(self, inputs: Mapping[str, Any], target: TargetLike = None, *, effort: str = "none") -> dict[str, Any]:
+        """Compile for these inputs' shapes, and run."""
+        from autosched.graph.compiled import CompiledModel
+
+        return CompiledModel(self.graph_for(inputs), resolve_target(target), effort).run(inputs)
 
 
 def load(

@@ -4,8 +4,8 @@
     def relu(node: Node, x: Tensor) -> Tensor:
         return topi.nn.relu(x)
 
-Tensors come as te tensors, absent optional inputs as None, sequences as lists. The function returns a tensor, a list for
-a sequence, or a tuple of several outputs.
+Tensors come as te tensors, absent optional inputs as None, sequences as lists. The function returns a tensor, a list
+for a sequence, or a tuple of several outputs.
 """
 
 from __future__ import annotations
