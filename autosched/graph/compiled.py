@@ -11,8 +11,8 @@ from autosched.building import default_plan, plans_to_try
 from autosched.codegen.artifact import Artifact
 from autosched.errors import AutoschedError, ModelError
 from autosched.graph.kernels import Cutter, bytes_of, calls_of, param_of
-from autosched.graph.loaded import restored
-from autosched.graph.model import Graph
+from autosched.graph.layout import prepared
+from autosched.graph.model import Graph, restored
 from autosched.graph.program import Place, Program
 from autosched.ir.printer import file_name
 from autosched.runtime.module import Module
@@ -31,7 +31,7 @@ class CompiledModel:
 
     def __init__(self, graph: Graph, target: Target, effort: str = "quick", records: str | None = None) -> None:
         self.graph, self.target = graph, target
-        cut = Cutter(graph).cut_up()
+        cut = Cutter(prepared(graph)).cut_up()
         self.cut = cut
         stem = file_name(graph.name)
         self.modules = [

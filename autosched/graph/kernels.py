@@ -12,10 +12,9 @@ from autosched import te
 from autosched.codegen.signature import Param
 from autosched.errors import ModelError
 from autosched.graph.group import Group, groups_of
-from autosched.graph.loaded import tensors_of
-from autosched.graph.model import Graph
+from autosched.graph.model import Graph, tensors_of
 from autosched.graph.program import Call, Place
-from autosched.graph.rewriting import Read, Rewriter, read_of
+from autosched.graph.rewriting import Changes, Read, Rewriter, read_of
 from autosched.ir.expr import const, is_const
 from autosched.space.workload import Workload
 from autosched.te.tensor import PlaceholderOp, Tensor
@@ -103,7 +102,7 @@ class Cutter:
         outside = [t for t in read if t not in constants]
         places = {t: te.placeholder(t.shape, t.dtype, name=f"in{k}") for k, t in enumerate(outside)}
         reads: dict[Tensor, Read] = {t: read_of(p) for t, p in places.items()} | constants
-        made = Rewriter(reads).tensors(g.outputs)
+        made = Rewriter(Changes(reads)).tensors(g.outputs)
         kinds = tuple(dict.fromkeys(self.kinds[t][0] for op in g.ops for t in op.outputs if t in self.kinds))
         names = [self.kinds[t][1] for op in g.ops for t in op.outputs if t in self.kinds]
         args = (*places.values(), *made)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autosched.errors import ModelError
-from autosched.graph.model import Array, Graph
+from autosched.graph.model import Array, Graph, restored, tensors_of
 from autosched.graph.onnx.reading import NeedsValues, Shapes, parse, read, stem_of
 from autosched.runtime.device import resolve_target
 from autosched.target import TargetLike
@@ -108,17 +108,3 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     found = reference([*values, *wanted], [*values.values()])
     values.update(zip(wanted, found, strict=True))
     return {name: restored(v, values) for name, v in graph.outputs.items()}
-
-
-def tensors_of(v: Any) -> Sequence[Tensor]:
-    """The tensors of a value: of a sequence, all; of an optional that holds nothing, none."""
-    if isinstance(v, list):
-        return [t for x in v for t in tensors_of(x)]
-    return [] if v is None else [v]
-
-
-def restored(v: Any, values: Mapping[Tensor, Array]) -> Any:
-    """A value with arrays in place of its tensors."""
-    if isinstance(v, list):
-        return [restored(x, values) for x in v]
-    return None if v is None else values[v]
