@@ -7,23 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from autosched.building import default_plan, plans_to_try
-from autosched.codegen.artifact import Artifact
-from autosched.errors import AutoschedError, ModelError
+from autosched.errors import ModelError
+from autosched.graph.building import build_all
 from autosched.graph.kernels import Cutter, bytes_of, calls_of, param_of
 from autosched.graph.layout import prepared
 from autosched.graph.model import Graph, restored
 from autosched.graph.program import Place, Program
+from autosched.ir.dtype import dtype
 from autosched.ir.printer import file_name
 from autosched.runtime.module import Module
-from autosched.space.workload import Workload
 from autosched.target import Target
 
 Array = np.ndarray[Any, Any]
 _ALIGNMENT = 64
-
-#: how much is done for a kernel that no record is of: nothing (the default schedule), or what a model predicts
-EFFORTS = ("none", "quick")
 
 
 class CompiledModel:
@@ -34,10 +30,9 @@ class CompiledModel:
         cut = Cutter(prepared(graph)).cut_up()
         self.cut = cut
         stem = file_name(graph.name)
-        self.modules = [
-            module_of(k.workload, target, f"{stem}_{i}_{k.workload.name}", effort, records)
-            for i, k in enumerate(cut.kernels)
-        ]
+        names = [f"{stem}_{i}_{k.workload.name}" for i, k in enumerate(cut.kernels)]
+        built = build_all([k.workload for k in cut.kernels], names, target, effort, records)
+        self.modules = [Module(b.artifact, target, provenance=b.provenance) for b in built]
         known = {*cut.inputs.values(), *cut.outputs.values(), *cut.weights}
         offsets, total = {}, 0
         for n, t in enumerate(cut.tensors):
@@ -57,9 +52,9 @@ class CompiledModel:
         self._start = -self._arena.ctypes.data % _ALIGNMENT
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name, for arrays by name of input. Raises ModelError for one that is missing or does not fit."""
+        """The outputs by name, for arrays by name of input. Raises ModelError for one that is missing or wrong."""
         given = [self._checked(p, inputs) for p in self.program.inputs]
-        made = [np.empty(p.shape, _numpy(p.dtype)) for p in self.program.outputs]
+        made = [np.empty(p.shape_for({}), _numpy(p.dtype)) for p in self.program.outputs]
         for call in self.program.calls:
             module = self.modules[call.kernel]
             arrays = [
@@ -89,7 +84,7 @@ class CompiledModel:
         array = np.asarray(inputs[p.name])
         if array.dtype != _numpy(p.dtype) or array.shape != p.shape:
             raise ModelError(f"{p.name!r} is {array.dtype}{list(array.shape)}", asked=asked, legal=f"needed: {p}")
-        return np.ascontiguousarray(array).reshape(p.shape)
+        return np.ascontiguousarray(array).reshape(p.shape_for({}))
 
     def _array(self, place: Place, p: Any, given: list[Array], made: list[Array]) -> Array:
         match place.kind:
@@ -102,30 +97,8 @@ class CompiledModel:
         of = _numpy(p.dtype)
         start = self._start + place.number
         size = int(np.prod(p.shape, dtype=np.int64)) * of.itemsize
-        return self._arena[start : start + size].view(of).reshape(p.shape)
-
-
-def module_of(w: Workload, target: Target, name: str, effort: str, records: str | None) -> Module:
-    """A kernel: with its best record, else what `effort` says."""
-    if effort == "none":
-        return default_plan(w, target, name, "no effort was asked for").compile()
-    last: AutoschedError | None = None
-    for plan in plans_to_try(w, target, records, None, name):
-        try:
-            module = plan.compile()
-            plan.check(module, w)
-            return module
-        except AutoschedError as error:
-            if plan.provenance["kind"] == "default":
-                raise
-            last = error
-    raise last or ModelError("nothing to build", asked=name)
+        return self._arena[start : start + size].view(of).reshape(p.shape_for({}))
 
 
 def _numpy(of: str) -> np.dtype[Any]:
-    from autosched.ir.dtype import dtype
-
     return dtype(of).numpy
-
-
-__all__ = ["EFFORTS", "Artifact", "CompiledModel"]

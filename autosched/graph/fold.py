@@ -117,9 +117,9 @@ def _factors(e: Expr) -> list[Expr]:
 def _linear(e: Expr, t: Tensor) -> tuple[Expr, Expr | None] | None:
     """(a, b) of an expression that is `a * t[..] + b`; None where it is none, or a is 1."""
     form = _terms(e, t)
-    if form is None or form[0] is None or not form[0]:
+    factors, rest = form or (None, None)
+    if not factors:
         return None
-    factors, rest = form
     return reduce(lambda x, y: binary("mul", x, y), factors), rest
 
 

@@ -33,7 +33,7 @@ def channels_last(graph: Graph) -> Graph:
     found = operations(graph)
     fixed = finals(graph) | of_scans(found)
     near: dict[Operation, list[Operation]] = {op: [] for op in found.ops}
-    seeds = []
+    seeds: list[Operation] = []
     for op in found.ops:
         if not isinstance(op, ComputeOp) or op in of_scans(found):
             continue

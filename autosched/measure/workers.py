@@ -16,7 +16,7 @@ import site
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import AutoschedError
+from autosched.errors import AutoschedError, MeasureError
 from autosched.measure.pool import WorkerPool
-from autosched.measure.process import WorkerProcess
+from autosched.measure.process import REPLY, WorkerProcess, wait
 from autosched.measure.protocol import MeasureOptions
 from autosched.target import Target
 
@@ -181,6 +181,41 @@ def worker_environment(folder: Path, target: Target, role: str, base: Mapping[st
     # would spin for minutes: beside builders, and beside the serial candidate that follows a parallel
     # one. OMP_PROC_BIND confines the main thread too, and with it whatever asks how many CPUs there are.
     return env
+
+
+def ask_all(
+    questions: Sequence[dict[str, Any]],
+    module: str,
+    processes: int,
+    limit_s: float,
+    asked: Callable[[dict[str, Any]], str],
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(number of the question, answer) as answers come, from processes that run `python -m MODULE` and answer frames
+    (`frames.answer_frames`). Raises MeasureError where one ends, or takes longer than the limit; `asked` says what a
+    question was about."""
+    env = dict(os.environ)
+    if path := _python_path(env.get("PYTHONPATH", "")):
+        env["PYTHONPATH"] = path
+    command = [sys.executable, "-P", "-m", module]
+    workers = [WorkerProcess(f"worker {i}", command, env, Path.cwd()) for i in range(processes)]
+    left, doing = list(enumerate(questions))[::-1], dict[str, int]()
+    try:
+        while left or doing:
+            for worker in workers:
+                if left and not worker.busy:
+                    number, question = left.pop()
+                    doing[worker.name] = number
+                    while not worker.running or not worker.send(question, [("run", limit_s)]):
+                        worker.start()
+            for worker, outcome in wait(workers, 1.0):
+                number = doing.pop(worker.name)
+                if outcome.kind != REPLY:
+                    why = f"its process ended: {outcome.error or outcome.kind}\n{outcome.log[-1000:]}".strip()
+                    raise MeasureError(why, asked=asked(questions[number]))
+                yield number, outcome.reply
+    finally:
+        for worker in workers:
+            worker.kill()
 
 
 def _python_path(given: str) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -16,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from autosched import errors
-from autosched.errors import AutoschedError, MeasureError, UsageError
+from autosched.errors import AutoschedError, UsageError
 from autosched.measure.frames import answer_frames
-from autosched.measure.process import REPLY, WorkerProcess, wait
-from autosched.measure.workers import worker_environment
+from autosched.measure.workers import ask_all
 from autosched.model import AnalyticalModel, make_model, prior_for
 from autosched.model.protocol import FloatArray
 from autosched.search import make_strategy
@@ -197,27 +194,12 @@ def _answers(tasks: Sequence[Task], processes: int) -> Iterator[tuple[int, Run]]
     if processes <= 1:
         yield from ((number, _run(task)) for number, task in enumerate(tasks))
         return
-    command = [sys.executable, "-P", "-m", "autosched.simulate.replay"]
-    env = worker_environment(Path.cwd(), Target("llvm"), "builder", os.environ)
-    env["TMPDIR"] = os.environ.get("TMPDIR", "/tmp")
-    workers = [WorkerProcess(f"simulate {i}", command, env, Path.cwd()) for i in range(processes)]
-    left, doing = list(enumerate(tasks))[::-1], dict[str, tuple[int, Task]]()
-    try:
-        while left or doing:
-            for worker in workers:
-                if left and not worker.busy:
-                    number, task = doing[worker.name] = left.pop()
-                    while not worker.running or not worker.send(task, [("run", LIMIT_S)]):
-                        worker.start()
-            for worker, outcome in wait(workers, 1.0):
-                number, task = doing.pop(worker.name)
-                if outcome.kind != REPLY:
-                    why = f"its process ended: {outcome.error or outcome.kind}\n{outcome.log[-1000:]}".strip()
-                    raise MeasureError(why, asked=f"simulate {task['contender']['strategy']}")
-                yield number, _decoded(outcome.reply)
-    finally:
-        for worker in workers:
-            worker.kill()
+
+    def asked(task: Task) -> str:
+        return f"simulate {task['contender']['strategy']}"
+
+    for number, reply in ask_all(tasks, "autosched.simulate.replay", processes, LIMIT_S, asked):
+        yield number, _decoded(reply)
 
 
 def _run(task: Task) -> Run:

@@ -1,0 +1,127 @@
+"""Kernels of a model compiled, several at a time in processes of their own where each takes its time.
+
+python -m autosched.graph.building          answers questions of `build_all`
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autosched import errors
+from autosched.building import default_plan, plans_to_try
+from autosched.codegen.artifact import Artifact
+from autosched.errors import AutoschedError, ModelError, UsageError
+from autosched.measure.frames import answer_frames
+from autosched.measure.workers import ask_all
+from autosched.space.workload import Workload
+from autosched.target import Target, cpu_count
+from autosched.te.graph_json import graph_from_json
+
+#: what is done for a kernel that no record is of: the default schedule, or what a model predicts
+EFFORTS = ("none", "quick")
+#: kernels for which it is worth while to start processes, and seconds that one may take
+ENOUGH, LIMIT_S = 4, 600.0
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled kernel, and where its schedule came from (`Module.provenance`)."""
+
+    artifact: Artifact
+    provenance: dict[str, Any]
+
+
+def check_effort(effort: str, asked: str) -> None:
+    """Raise UsageError for an effort that there is not."""
+    if effort not in EFFORTS:
+        raise UsageError(f"there is no effort {effort!r}", asked=asked, legal=", ".join(EFFORTS))
+
+
+def build_all(
+    kernels: Sequence[Workload],
+    names: Sequence[str],
+    target: Target,
+    effort: str = "quick",
+    records: str | None = None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> list[Built]:
+    """The kernels under these names: each with its best record, else what `effort` says.
+
+    Raises BuildError or LowerError for one that has no code.
+    """
+    check_effort(effort, "build_all")
+    processes = min(cpu_count(), len(kernels) // 2)
+    if effort == "none" or len(kernels) < ENOUGH or processes < 2:
+        found = []
+        for k, (w, name) in enumerate(zip(kernels, names, strict=True)):
+            found.append(build_one(w, name, target, effort, records))
+            progress(k + 1, len(kernels))
+        return found
+    with tempfile.TemporaryDirectory(prefix="autosched-model-") as folder:
+        questions = [
+            {
+                "graph": w.graph,
+                "workload": w.name,
+                "name": name,
+                "target": str(target),
+                "effort": effort,
+                "records": records,
+                "file": str(Path(folder) / f"{k}.artifact"),
+            }
+            for k, (w, name) in enumerate(zip(kernels, names, strict=True))
+        ]
+        built: dict[int, Built] = {}
+        for number, reply in ask_all(questions, __name__, processes, LIMIT_S, lambda q: f"kernel {q['name']}"):
+            if "error" in reply:
+                kind = getattr(errors, reply["error"], ModelError)
+                raise kind(reply["why"], asked=f"kernel {names[number]}: {reply['asked']}", legal=reply["legal"])
+            built[number] = Built(Artifact.load(str(questions[number]["file"])), reply["provenance"])
+            progress(len(built), len(kernels))
+    return [built[k] for k in range(len(kernels))]
+
+
+def build_one(w: Workload, name: str, target: Target, effort: str, records: str | None) -> Built:
+    """One kernel."""
+    if effort == "none":
+        module = default_plan(w, target, name, "the default schedule, as asked for").compile()
+        return Built(module.artifact, module.provenance)
+    last: AutoschedError | None = None
+    for plan in plans_to_try(w, target, records, None, name):
+        try:
+            module = plan.compile()
+            plan.check(module, w)
+            return Built(module.artifact, module.provenance)
+        except AutoschedError as error:
+            if plan.provenance["kind"] == "default":
+                raise
+            last = error
+    raise last or ModelError("nothing to build", asked=name)
+
+
+def _answer(question: dict[str, Any]) -> dict[str, Any]:
+    try:
+        w = Workload(question["workload"], tuple(graph_from_json(question["graph"])))
+        target = Target.parse(question["target"])
+        built = build_one(w, question["name"], target, question["effort"], question["records"])
+    except AutoschedError as error:
+        return {"error": type(error).__name__, "why": error.why, "asked": error.asked, "legal": error.legal}
+    built.artifact.save(question["file"])
+    return {"provenance": built.provenance}
+
+
+def main() -> None:
+    """Answer questions until the pipe is closed."""
+    parser = argparse.ArgumentParser()
+    for name in ("--read-fd", "--write-fd", "--parent"):
+        parser.add_argument(name, type=int, required=True)
+    args = parser.parse_args()
+    answer_frames(args.read_fd, args.write_fd, _answer)
+
+
+if __name__ == "__main__":
+    main()
