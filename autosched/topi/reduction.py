@@ -86,7 +86,7 @@ min = _reduction("min", te.min)
 
 
 def _of_truths(name: str, combine: Callable[..., Expr]) -> Callable[..., Tensor]:
-    numbers = _reduction(name, combine, lambda e: (e if e.dtype.is_bool else e != 0).astype("int8"))
+    numbers = _reduction(name, combine, lambda e: (e if e.dtype.is_bool else e != 0).astype("uint8"))
 
     def operator(data: Tensor, axis: object = None, keepdims: bool = False) -> Tensor:
         found = numbers(data, axis, keepdims)
