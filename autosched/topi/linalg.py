@@ -9,7 +9,7 @@ from typing import Any
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.dtype import DType, promote
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import accumulator, axis_of, narrowed, product, same
 from autosched.topi.transform import reshape, transpose
@@ -74,16 +74,19 @@ def tensordot(a: Tensor, b: Tensor, axes: object = 2) -> Tensor:
 
 
 def einsum(subscripts: str, *operand: Tensor) -> Tensor:
-    """Sum products as `numpy.einsum` writes it, without ellipses: `einsum("ij,jk->ik", a, b)`.
+    """Sum products as `numpy.einsum` writes it: `einsum("ij,jk->ik", a, b)`.
 
-    Letters of the operands that the output does not have are summed over.
+    Letters of the operands that the output does not have are summed over. Dimensions of an ellipsis go together as
+    NumPy's: they are equal, or one of them is 1.
     """
     left, arrow, out = subscripts.replace(" ", "").partition("->")
     inputs = left.split(",")
     asked = f"topi.einsum({subscripts!r})"
-    letters = [x for part in inputs for x in part]
+    letters = [x for part in inputs for x in part.replace("...", "")]
     if not arrow:
-        out = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
+        out = "..." + "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
+    inputs, out, covered = _without_ellipses(inputs, out, operand)
+    letters = [x for part in inputs for x in part]
     if len(inputs) != len(operand) or any(len(p) != t.ndim for p, t in zip(inputs, operand)):
         raise UsageError(f"it does not fit {list(operand)!r}", asked=asked, legal="one letter for each dimension")
     if set(out) - set(letters) or len(set(out)) < len(out) or not all(x.isalpha() for x in letters):
@@ -91,17 +94,36 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     extent: dict[str, Expr] = {}
     for part, t in zip(inputs, operand, strict=True):
         for x, d in zip(part, t.shape, strict=True):
-            if not same(extent.setdefault(x, d), d):
+            if x in covered and is_const(extent.setdefault(x, d), 1):
+                extent[x] = d
+            stretches = x in covered and is_const(d, 1)
+            if not stretches and not same(extent.setdefault(x, d), d):
                 raise UsageError(f"{x} is both {extent[x]!r} and {d!r}", asked=asked, legal="one length for a letter")
-    over = {x: te.reduce_axis((0, d), x) for x, d in extent.items() if x not in out}
+    over = {x: te.reduce_axis((0, d), x if x.isascii() else "k") for x, d in extent.items() if x not in out}
 
     def body(*i: Expr) -> object:
         at: dict[str, Any] = {**dict(zip(out, i, strict=True)), **over}
-        factors = [t(*(at[x] for x in part)) for part, t in zip(inputs, operand, strict=True)]
+        factors = [
+            t(*(0 if x in covered and is_const(d, 1) else at[x] for x, d in zip(part, t.shape, strict=True)))
+            for part, t in zip(inputs, operand, strict=True)
+        ]
         return te.sum(_product(*factors), axis=list(over.values())) if over else _product(*factors)
 
     made = te.compute(tuple(extent[x] for x in out), body, name="T_einsum", tag="einsum")
     return narrowed(made, _type_of(*operand))
+
+
+def _without_ellipses(inputs: Sequence[str], out: str, operand: Sequence[Tensor]) -> tuple[list[str], str, str]:
+    """The subscripts with letters in place of ellipses, and these letters."""
+    hidden = [t.ndim - len(p) + 3 for p, t in zip(inputs, operand) if "..." in p]
+    free = [x for x in map(chr, range(0x3B1, 0x3B1 + 64)) if x.isalpha()]  # nobody else's: Greek
+    covered = "".join(free[: max(hidden, default=0)])
+
+    def expanded(part: str, t: Tensor | None) -> str:
+        count = len(covered) if t is None else t.ndim - len(part) + 3
+        return part.replace("...", covered[len(covered) - max(count, 0) :])
+
+    return [expanded(p, t) for p, t in zip(inputs, [*operand, *[None] * len(inputs)])], expanded(out, None), covered
 
 
 def _type_of(*operands: Tensor) -> DType:

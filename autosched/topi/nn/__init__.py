@@ -19,7 +19,9 @@ from autosched.topi.nn.convolution import conv2d_nhwc as conv2d_nhwc
 from autosched.topi.nn.convolution import conv2d_transpose_nchw as conv2d_transpose_nchw
 from autosched.topi.nn.convolution import conv3d_ncdhw as conv3d_ncdhw
 from autosched.topi.nn.convolution import conv3d_ndhwc as conv3d_ndhwc
+from autosched.topi.nn.convolution import conv3d_transpose_ncdhw as conv3d_transpose_ncdhw
 from autosched.topi.nn.convolution import convolution as convolution
+from autosched.topi.nn.convolution import convolution_transpose as convolution_transpose
 from autosched.topi.nn.convolution import depthwise_conv2d_nchw as depthwise_conv2d_nchw
 from autosched.topi.nn.convolution import depthwise_conv2d_nhwc as depthwise_conv2d_nhwc
 from autosched.topi.nn.convolution import group_conv2d_nchw as group_conv2d_nchw
@@ -34,6 +36,7 @@ from autosched.topi.nn.normalization import group_norm as group_norm
 from autosched.topi.nn.normalization import instance_norm as instance_norm
 from autosched.topi.nn.normalization import layer_norm as layer_norm
 from autosched.topi.nn.normalization import lrn as lrn
+from autosched.topi.nn.normalization import moments as moments
 from autosched.topi.nn.normalization import rms_norm as rms_norm
 from autosched.topi.nn.normalization import scale_shift_nchw as scale_shift_nchw
 from autosched.topi.nn.normalization import scale_shift_nhwc as scale_shift_nhwc
@@ -44,6 +47,7 @@ from autosched.topi.nn.padding import pad as pad
 from autosched.topi.nn.pooling import adaptive_pool as adaptive_pool
 from autosched.topi.nn.pooling import depth_to_space as depth_to_space
 from autosched.topi.nn.pooling import global_pool as global_pool
+from autosched.topi.nn.pooling import pool as pool
 from autosched.topi.nn.pooling import pool1d as pool1d
 from autosched.topi.nn.pooling import pool2d as pool2d
 from autosched.topi.nn.pooling import pool3d as pool3d

@@ -46,18 +46,26 @@ def convolution(
         why = f"{size['C']!r} channels in {groups} groups meet weights for {kernel['I']!r}"
         raise UsageError(why, asked=asked, legal="as many of them")
     shape = {"N": size["N"], "C": kernel["O"], **window.count}
-    c = te.reduce_axis((0, kernel["I"]), "rc")
+    c, over = _channels(kernel["I"], groups, "rc")
     r = {x: te.reduce_axis((0, kernel[x]), f"r{x.lower()}") for x in space}
     per_group = simplify(te.floordiv(kernel["O"], groups))
 
     def factors(*i: Expr) -> tuple[Expr, Expr]:
         at: dict[str, Any] = dict(zip(data_layout, i, strict=True))
-        channel = c.var if groups == 1 else te.floordiv(at["C"], per_group) * kernel["I"] + c
+        channel = c if groups == 1 else te.floordiv(at["C"], per_group) * kernel["I"] + c
         factor = weight(*({"O": at["C"], "I": c, **r}[x] for x in kernel_layout))
         return window.element({**at, "C": channel}, r), factor
 
     dims = [shape[x] for x in data_layout]
-    return _summed(data, dims, factors, [c, *r.values()], out_dtype, f"{tag}_{data_layout.lower()}", tag)
+    return _summed(data, dims, factors, [*over, *r.values()], out_dtype, f"{tag}_{data_layout.lower()}", tag)
+
+
+def _channels(count: Dim, groups: Dim, name: str) -> tuple[Expr, list[IterVar]]:
+    """A channel within a group, and the axes to sum over: none where each channel is a group of its own."""
+    if groups != 1 and same(count, 1):
+        return te.const(0), []
+    axis = te.reduce_axis((0, count), name)
+    return axis.var, [axis]
 
 
 def _summed(
@@ -265,50 +273,89 @@ def depthwise_conv2d_nhwc(
 # -- turned around ------------------------------------------------------------------------------------
 
 
-def _transposed(
-    data: Tensor, kernel: Tensor, strides: Dims, padding: Pads, output_padding: Dims, of: object, space: str
+def convolution_transpose(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Dims = 1,
+    padding: Pads = 0,
+    output_padding: Dims = 0,
+    dilation: Dims = 1,
+    groups: int = 1,
+    out_dtype: object = None,
+    tag: str = "",
 ) -> Tensor:
-    """The gradient of a convolution with respect to its data: weights [in, out, ...]."""
-    asked = f"topi.nn.conv{len(space)}d_transpose"
-    steps = [number(s, asked) for s in pair(strides, len(space), asked)]
-    extra = pair(output_padding, len(space), asked, least=0)
-    taps = [number(d, asked) for d in kernel.shape[2:]]
-    before, after = pads(padding, taps, asked)
-    for t in (data, kernel):
-        if t.ndim != len(space) + 2:
-            raise UsageError(f"{t!r} has {t.ndim} dimensions", asked=asked, legal=f"{len(space) + 2} dimensions")
+    """Compute the gradient of a convolution with respect to its data, over any number of spatial dimensions.
+
+    Data are [n, c, ...], weights [c, results of each group, ...]. `padding` is that of the convolution: so many
+    elements of the result are left out at its ends; a negative number adds as many. Raises UsageError where sizes do
+    not fit.
+
+    >>> from autosched import te, topi
+    >>> data, weight = te.placeholder((1, 3, 8), name="data"), te.placeholder((3, 4, 3), name="weight")
+    >>> topi.nn.convolution_transpose(data, weight, strides=2, padding=1, output_padding=1).shape
+    (1, 4, 16)
+    """
+    rank = data.ndim - 2
+    asked = f"topi.nn.{tag}" if tag else "topi.nn.convolution_transpose"
+    if rank < 1 or kernel.ndim != data.ndim:
+        raise UsageError(f"{data!r} meets weights {kernel!r}", asked=asked, legal="as many dimensions, three at least")
     if not same(data.shape[1], kernel.shape[0]):
         raise UsageError(
             f"{data.shape[1]!r} channels meet weights for {kernel.shape[0]!r}", asked=asked, legal="as many"
         )
+    of_group, results = te.floordiv(data.shape[1], groups), kernel.shape[1]
+    if not same(of_group * groups, data.shape[1]):
+        raise UsageError(f"{data.shape[1]!r} channels do not make {groups} groups", asked=asked, legal="a divisor")
+    steps = [number(s, asked) for s in pair(strides, rank, asked)]
+    extra, spread = pair(output_padding, rank, asked, least=0), pair(dilation, rank, asked)
+    reach = [simplify((t - 1) * d + 1) for t, d in zip(kernel.shape[2:], spread, strict=True)]
+    before, after = pads(padding, reach, asked)
     wide = dilate(data, [1, 1, *steps], name="data_dilate")
-    low = [t - 1 - as_expr(p) for t, p in zip(taps, before, strict=True)]
-    high = [t - 1 - as_expr(p) + e for t, p, e in zip(taps, after, extra, strict=True)]
+    low = [t - 1 - as_expr(p) for t, p in zip(reach, before, strict=True)]
+    high = [t - 1 - as_expr(p) + e for t, p, e in zip(reach, after, extra, strict=True)]
     padded = pad(wide, [0, 0, *map(simplify, low)], [0, 0, *map(simplify, high)], name="data_pad")
-    out = [simplify(d - (t - 1)) for d, t in zip(padded.shape[2:], taps, strict=True)]
-    c = te.reduce_axis((0, data.shape[1]), "dc")
-    r = [te.reduce_axis((0, t), f"d{x.lower()}") for t, x in zip(taps, space, strict=True)]
+    out = [simplify(d - (t - 1)) for d, t in zip(padded.shape[2:], reach, strict=True)]
+    c, over = _channels(of_group, groups, "dc")
+    r = [te.reduce_axis((0, t), f"d{x}") for t, x in zip(kernel.shape[2:], "dhw"[-rank:].rjust(rank, "u"), strict=True)]
 
     def factors(n: Expr, o: Expr, *i: Expr) -> tuple[Expr, Expr]:
-        element = padded(n, c, *(x + k for x, k in zip(i, r, strict=True)))
-        return element, kernel(c, o, *(t - 1 - k.var for t, k in zip(taps, r, strict=True)))
+        channel = c if groups == 1 else te.floordiv(o, results) * of_group + c
+        element = padded(n, channel, *(x + k * d for x, k, d in zip(i, r, spread, strict=True)))
+        which = o if groups == 1 else te.floormod(o, results)
+        return element, kernel(channel, which, *(t - 1 - k.var for t, k in zip(kernel.shape[2:], r, strict=True)))
 
-    dims = [data.shape[0], kernel.shape[1], *out]
-    return _summed(data, dims, factors, [c, *r], of, "compute", asked.rpartition(".")[2])
+    dims = [data.shape[0], simplify(results * groups), *out]
+    return _summed(data, dims, factors, [*over, *r], out_dtype, "compute", tag or "conv_transpose")
+
+
+def _ranked(data: Tensor, rank: int, tag: str) -> str:
+    if data.ndim != rank + 2:
+        raise UsageError(f"{data!r} has {data.ndim} dimensions", asked=f"topi.nn.{tag}", legal=f"{rank + 2} dimensions")
+    return tag
 
 
 def conv2d_transpose_nchw(
     Input: Tensor, Filter: Tensor, strides: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
 ) -> Tensor:
     """Transposed convolution: data [n, c, h, w], weights [in, out, h, w]; the result is `strides` times as large."""
-    return _transposed(Input, Filter, strides, padding, output_padding, out_dtype, "HW")
+    tag = _ranked(Input, 2, "conv2d_transpose")
+    return convolution_transpose(Input, Filter, strides, padding, output_padding, 1, 1, out_dtype, tag)
 
 
 def conv1d_transpose_ncw(
     data: Tensor, kernel: Tensor, stride: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
 ) -> Tensor:
     """Transposed convolution: data [n, c, w], weights [in, out, w]."""
-    return _transposed(data, kernel, stride, padding, output_padding, out_dtype, "W")
+    tag = _ranked(data, 1, "conv1d_transpose")
+    return convolution_transpose(data, kernel, stride, padding, output_padding, 1, 1, out_dtype, tag)
+
+
+def conv3d_transpose_ncdhw(
+    Input: Tensor, Filter: Tensor, strides: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
+) -> Tensor:
+    """Transposed convolution: data [n, c, d, h, w], weights [in, out, d, h, w]."""
+    tag = _ranked(Input, 3, "conv3d_transpose")
+    return convolution_transpose(Input, Filter, strides, padding, output_padding, 1, 1, out_dtype, tag)
 
 
 # -- blocks of channels -------------------------------------------------------------------------------

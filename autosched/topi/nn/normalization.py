@@ -19,9 +19,8 @@ def _normalized(
     data: Tensor, axes: Sequence[int], epsilon: float, scaled: Callable[[Expr, Sequence[Expr]], Expr], name: str
 ) -> Tensor:
     """Mean 0 and variance 1 over `axes`, in two passes; then `scaled`. Nothing is rounded to float16 on the way."""
-    sums = accumulator(data.dtype)
-    centre = mean(data, list(axes), dtype=sums)
-    variance = _variance(data, axes, centre, f"{name}_square")
+    centre, variance = moments(data, axes, name)
+    sums = centre.dtype
 
     def body(*i: Expr) -> object:
         r = [e for k, e in enumerate(i) if k not in axes]
@@ -29,6 +28,13 @@ def _normalized(
         return ir.cast(data.dtype, scaled(value, i))
 
     return te.compute(data.shape, body, name=name, tag="injective")
+
+
+def moments(data: Tensor, axes: Sequence[int], name: str = "T_moments") -> tuple[Tensor, Tensor]:
+    """Return the mean and the variance over `axes`, in the type of sums. The variance takes a pass of its own."""
+    chosen = axes_of(data, list(axes), "topi.nn.moments")
+    centre = mean(data, chosen, dtype=accumulator(data.dtype))
+    return centre, _variance(data, chosen, centre, f"{name}_square")
 
 
 def _variance(data: Tensor, axes: Sequence[int], centre: Tensor, name: str) -> Tensor:
@@ -131,10 +137,8 @@ def batch_norm(
     """
     at = axis_of(data, axis, "topi.nn.batch_norm")
     others = [k for k in range(data.ndim) if k != at]
-    centre, variance, sums = moving_mean, moving_var, accumulator(data.dtype)
-    if training:
-        centre = mean(data, others, dtype=sums)
-        variance = _variance(data, others, centre, "T_square")
+    sums = accumulator(data.dtype)
+    centre, variance = moments(data, others, "T") if training else (moving_mean, moving_var)
 
     def body(*i: Expr) -> object:
         c = i[at]
@@ -175,14 +179,14 @@ def scale_shift_nhwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
 def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2) -> Tensor:
     """Normalise the local response: divide by `(bias + alpha / size * sum of squares) ** beta`.
 
-    The sum is over `size` neighbours along `axis`, an odd number (Krizhevsky et al. 2012, 3.3).
+    The sum is over `size` neighbours along `axis`; of an even number, there is one more after than before
+    (Krizhevsky et al. 2012, 3.3).
     """
-    if size % 2 != 1:
-        raise UsageError("a window needs a middle", asked=f"topi.nn.lrn(size={size})", legal="an odd number")
+    at_least(1, [size], f"topi.nn.lrn(size={size})")
     at = axis_of(data, axis, "topi.nn.lrn")
     sums = accumulator(data.dtype)
-    reach = [size // 2 if k == at else 0 for k in range(data.ndim)]
-    wide = pad(data, reach, reach, name="pad_data")
+    before, after = ([n if k == at else 0 for k in range(data.ndim)] for n in ((size - 1) // 2, size // 2))
+    wide = pad(data, before, after, name="pad_data")
     r = te.reduce_axis((0, size), "r")
 
     def square(*i: Expr) -> Expr:

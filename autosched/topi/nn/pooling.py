@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir import expr as ir
-from autosched.ir.expr import Expr, as_expr, ceildiv
+from autosched.ir.expr import Expr, as_expr, ceildiv, is_const
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
-from autosched.topi.arguments import Dims, Pads, accumulator, number, pair
-from autosched.topi.nn.padding import Windows
+from autosched.topi.arguments import Dims, Pads, accumulator, narrowed, number, pair
+from autosched.topi.nn.padding import Windows, pads
 
 
 def _axes(data: Tensor, layout: str, space: str, asked: str) -> list[int]:
@@ -33,12 +33,51 @@ def _pool(
     space: str,
 ) -> Tensor:
     asked = f"topi.nn.pool{len(space)}d"
-    if pool_type not in ("max", "avg"):
-        raise UsageError(f"no pool_type {pool_type!r}", asked=asked, legal="max, avg")
     _axes(data, layout, space, asked)
+    counted = padding if count_include_pad else 0
+    return _pooled(data, kernel, (stride, dilation, padding), pool_type, ceil_mode, layout, counted, space, asked)
+
+
+def pool(
+    data: Tensor,
+    kernel: Dims,
+    stride: Dims = 1,
+    dilation: Dims = 1,
+    padding: Pads = 0,
+    pool_type: str = "max",
+    counted: Pads | None = None,
+) -> Tensor:
+    """Do as `pool2d`, for any number of spatial dimensions, which come last: [n, c, ...]; `sum` is a pool_type, too.
+
+    `counted` is the part of the padding that a mean counts, by default all of it.
+    """
+    layout = "NC" + _SPACE[2 - data.ndim :]
+    asked = "topi.nn.pool"
+    if not 2 < data.ndim <= len(_SPACE) + 2:
+        raise UsageError(f"{data!r} has {data.ndim} dimensions", asked=asked, legal=f"3 to {len(_SPACE) + 2}")
+    part = padding if counted is None else counted
+    return _pooled(data, kernel, (stride, dilation, padding), pool_type, False, layout, part, layout[2:], asked)
+
+
+#: letters of spatial dimensions
+_SPACE = "QRSTUDHW"
+
+
+def _pooled(
+    data: Tensor,
+    kernel: Dims,
+    sliding: tuple[Dims, Dims, Pads],
+    pool_type: str,
+    ceil_mode: bool,
+    layout: str,
+    counted: Pads,
+    space: str,
+    asked: str,
+) -> Tensor:
+    if pool_type not in ("max", "avg", "sum"):
+        raise UsageError(f"no pool_type {pool_type!r}", asked=asked, legal="max, avg")
     taps = dict(zip(space, pair(kernel, len(space), asked)))
     value = te.min_value(data.dtype) if pool_type == "max" else te.const(0, data.dtype)
-    sliding = stride, dilation, padding
     window = Windows.over(data, layout, taps, sliding, asked, "pad_temp", value, ceil_mode)
     size = dict(zip(layout, data.shape))
     shape = tuple(window.count.get(x, d) for x, d in size.items())
@@ -52,15 +91,22 @@ def _pool(
         return te.compute(shape, lambda *i: te.max(element(i), axis=axis), name="pool_max", tag="pool_max")
     sums = accumulator(data.dtype)
     total = te.compute(shape, lambda *i: te.sum(element(i), axis=axis, dtype=sums), name="pool_sum", tag="pool_sum")
+    if pool_type == "sum":
+        return narrowed(total, data.dtype)
+    reach = [(taps[x] - 1) * window.spread[x] + 1 for x in space]
+    before, after = (dict(zip(space, p)) for p in pads(counted, reach, asked))
 
     def count(i: Sequence[Expr]) -> Expr:
-        """The elements of a window that are in the tensor, or with `count_include_pad` in its padding."""
+        """The elements of a window that are in the tensor, or in padding that counts."""
         elements: Expr = te.const(1)
-        for x in space:
+        for x, length in zip(space, reach, strict=True):
             low = i[layout.index(x)] * window.step[x] - window.before[x]
-            first = -window.before[x] if count_include_pad else 0
-            end = size[x] + (window.after[x] if count_include_pad else 0)
-            skipped = te.max(ceildiv(first - low, window.spread[x]), te.const(0))
+            last = (window.count[x] - 1) * window.step[x] - window.before[x] + length
+            end = size[x] + after[x]
+            if is_const(simplify(te.all(as_expr(window.before[x]) <= before[x], last <= end)), True):
+                elements = elements * taps[x]
+                continue
+            skipped = te.max(ceildiv(-as_expr(before[x]) - low, window.spread[x]), te.const(0))
             kept = te.min(ceildiv(end - low, window.spread[x]), as_expr(taps[x]))
             elements = elements * te.max(kept - skipped, te.const(0))
         return te.max(elements, te.const(1))

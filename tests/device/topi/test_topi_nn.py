@@ -247,7 +247,7 @@ def test_lstm() -> None:
         (lambda x, w: nn.conv2d_nchw(x, w, 1, (1, 2, 3), 1), "3 numbers"),
         (lambda x, w: nn.pool2d(x, 3, 1, 1, 0, "median"), "no pool_type 'median'"),
         (lambda x, w: nn.dense(x, w), "not matrices"),
-        (lambda x, w: nn.lrn(x, 4), "needs a middle"),
+        (lambda x, w: nn.lrn(x, 0), "0 is less than 1"),
         (lambda x, w: nn.group_norm(x, x, x, 3, 1, [2]), "4 channels do not make 3 groups"),
         (lambda x, w: nn.mirror_pad(x, (0, 0, 0, 0), mode="WRAP"), "no mode 'WRAP'"),
         (lambda x, w: nn.upsampling(x, 2, 2, method="cubic"), "method 'cubic'"),
