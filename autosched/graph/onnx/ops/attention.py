@@ -326,16 +326,21 @@ def linear_attention(
         lambda t, b, h, d, m: kept(t, b, h, d, m) + key(t, b, h, d) * value(t, b, h, m),
         name="next",
     )
-    states = te.scan(init, update, state, name="states")
+    # what queries read is a state as well, so that of the large ones no more than the last is kept
     e, group = te.reduce_axis((0, width), "e"), te.floordiv(q.shape[1], heads)
     scale = node.attr("scale", 0.0)
     factor = te.const(scale, of) if scale else 1 / te.sqrt(width.astype(of))
-    sums = te.compute(
-        (batch, q.shape[1], times, deep),
-        lambda b, h, t, m: te.sum(q(b, h, t, e).astype(of) * states(t + 1, b, te.floordiv(h, group), e, m), axis=e),
-        name="linear_attention",
+    answers = te.placeholder((length, batch, q.shape[1], deep), of, "answers")
+    nothing = te.compute((1, *answers.shape[1:]), lambda *i: te.const(0, of), name="nothing")
+    answer = te.compute(
+        answers.shape,
+        lambda t, b, h, m: te.sum(q(b, h, t - 1, e).astype(of) * update(t, b, te.floordiv(h, group), e, m), axis=e),
+        name="answer",
     )
-    y = te.compute(sums.shape, lambda *i: (sums(*i) * factor).astype(Q.dtype), name="scaled")
+    states, sums = te.scan([init, nothing], [update, answer], [state, answers], name="states")
+    y = te.compute(
+        (batch, q.shape[1], times, deep), lambda b, h, t, m: (sums(t + 1, b, h, m) * factor).astype(Q.dtype), name="y"
+    )
     last = te.compute(
         init.shape[1:], lambda *i: states(times, *i).astype(Q.dtype if past is None else past.dtype), name="present"
     )
