@@ -3,14 +3,14 @@ before contributes, and is part of a scan, or written out for a few steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from autosched import te
 from autosched.graph.onnx.node import Node, operator
-from autosched.ir.expr import Expr, is_const
+from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
-from autosched.topi.arguments import accumulator, number
+from autosched.topi.arguments import accumulator
 
 Element = Callable[..., Expr]
 Activation = Callable[[Expr], Expr]
