@@ -297,7 +297,7 @@ def plans_to_try(
     """Plans to try in order: records of this device from the best down, those of the device most like it, what a
     model predicted earlier, what it predicts now, and the default schedule."""
     called, target = name or w.name, w.compiled_for(target)
-    contents = read_workload(w.name, target.kind, records, key=w.key)
+    contents = read_workload(None if w.is_anonymous else w.name, target.kind, records, key=w.key)
     facts = describe_device(target)
     device = facts["name"]
     believed = _believed(contents.records, w, target, device)

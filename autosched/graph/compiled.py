@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from autosched.codegen.signature import Param
 from autosched.errors import ModelError
-from autosched.graph.building import build_all
+from autosched.graph import memory
+from autosched.graph.building import build_all, check_effort
 from autosched.graph.kernels import Cutter, bytes_of, calls_of, param_of
 from autosched.graph.layout import prepared
 from autosched.graph.model import Graph, restored
@@ -17,76 +21,133 @@ from autosched.ir.dtype import dtype
 from autosched.ir.printer import file_name
 from autosched.runtime.module import Module
 from autosched.target import Target
+from autosched.te.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
-_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes for intermediates: of the arena, of all of them apart, and the most that are alive at once."""
+
+    arena: int
+    apart: int
+    alive: int
 
 
 class CompiledModel:
-    """A model for fixed shapes on one target. `run` computes its outputs."""
+    """A model for fixed shapes on one target. `run` computes its outputs.
 
-    def __init__(self, graph: Graph, target: Target, effort: str = "quick", records: str | None = None) -> None:
+    graph:    what it was compiled from;  prepared: the same after the passes, of which the kernels are parts
+    cut:      the kernels and their calls
+    modules:  a compiled function for each kernel, with its provenance
+    program:  the same as plain data
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        effort: str = "quick",
+        records: str | None = None,
+        progress: Callable[[int, int], None] = lambda done, of: None,
+    ) -> None:
+        check_effort(effort, f"compile {graph.name}")
         self.graph, self.target = graph, target
-        cut = Cutter(prepared(graph)).cut_up()
-        self.cut = cut
+        self.prepared = prepared(graph)
+        self.cut = cut = Cutter(self.prepared).cut_up()
         stem = file_name(graph.name)
         names = [f"{stem}_{i}_{k.workload.name}" for i, k in enumerate(cut.kernels)]
-        built = build_all([k.workload for k in cut.kernels], names, target, effort, records)
+        built = build_all([k.workload for k in cut.kernels], names, target, effort, records, progress)
         self.modules = [Module(b.artifact, target, provenance=b.provenance) for b in built]
-        known = {*cut.inputs.values(), *cut.outputs.values(), *cut.weights}
-        offsets, total = {}, 0
-        for n, t in enumerate(cut.tensors):
-            if n not in known:
-                offsets[n] = total
-                total += -(-bytes_of(t) // _ALIGNMENT) * _ALIGNMENT
+        self.offsets, self.memory = self._plan()
         self.program = Program(
             stem,
             tuple(param_of(name, cut.tensors[n], False) for name, n in cut.inputs.items()),
             tuple(param_of(name, cut.tensors[n], True) for name, n in cut.outputs.items()),
             tuple(cut.weights.values()),
             tuple(m.artifact for m in self.modules),
-            tuple(calls_of(cut, offsets)),
-            total,
+            tuple(calls_of(cut, self.offsets)),
+            self.memory.arena,
         )
-        self._arena = np.zeros(total + _ALIGNMENT, np.uint8)
-        self._start = -self._arena.ctypes.data % _ALIGNMENT
 
+    def _plan(self) -> tuple[dict[int, int], Memory]:
+        """Offsets of intermediates in the arena, by number of tensor."""
+        cut = self.cut
+        known = {*cut.inputs.values(), *cut.outputs.values(), *cut.weights}
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for at, (_, read, made, _) in enumerate(cut.calls):
+            for n in (*read, *made):
+                if n not in known:
+                    first.setdefault(n, at)
+                    last[n] = at
+        numbers = list(first)
+        life = [bytes_of(cut.tensors[n]) for n in numbers], [first[n] for n in numbers], [last[n] for n in numbers]
+        offsets, size = memory.plan(*life)
+        used = Memory(size, memory.total(life[0]), memory.lower_bound(*life))
+        return dict(zip(numbers, offsets, strict=True)), used
+
+    # -- runs -------------------------------------------------------------------------------------
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name, for arrays by name of input. Raises ModelError for one that is missing or wrong."""
+        """The outputs by name, for arrays by name of input.
+
+        Raises ModelError for an input that is missing, or has another shape or type.
+        """
+        given, made = self._arrays(inputs)
+        for k in range(len(self.program.calls)):
+            self._call(k, given, made)
+        return self._named(dict(zip((p.name for p in self.program.outputs), made, strict=True)))
+
+    def intermediates(self, inputs: Mapping[str, Any], wanted: Sequence[Tensor]) -> dict[Tensor, Array]:
+        """The values of tensors that lie in memory between kernels (`values_of`), after one run."""
+        given, made = self._arrays(inputs)
+        found: dict[Tensor, Array] = {}
+        for k, (_, _, numbers, _) in enumerate(self.cut.calls):
+            arrays = self._call(k, given, made)
+            here = dict(zip(numbers, arrays[-len(numbers) :], strict=True))
+            found.update({t: here[n].copy() for t in wanted if (n := self.values_of[t]) in here})
+        return found
+
+    @cached_property
+    def values_of(self) -> dict[Tensor, int]:
+        """The tensors that calls make, and their numbers in `cut`."""
+        return {self.cut.tensors[n]: n for _, _, made, _ in self.cut.calls for n in made}
+
+    def _arrays(self, inputs: Mapping[str, Any]) -> tuple[list[Array], list[Array]]:
         given = [self._checked(p, inputs) for p in self.program.inputs]
-        made = [np.empty(p.shape_for({}), _numpy(p.dtype)) for p in self.program.outputs]
-        for call in self.program.calls:
-            module = self.modules[call.kernel]
-            arrays = [
-                self._array(place, p, given, made)
-                for place, p in zip(call.places, module.signature.params, strict=True)
-            ]
-            module(*arrays)
-        found = dict(zip((p.name for p in self.program.outputs), made, strict=True))
-        return self._named(found)
+        return given, [np.empty(p.shape_for({}), _numpy(p)) for p in self.program.outputs]
+
+    def _call(self, k: int, given: list[Array], made: list[Array]) -> list[Array]:
+        """Run one kernel; its arrays."""
+        call = self.program.calls[k]
+        module = self.modules[call.kernel]
+        params = module.signature.params
+        arrays = [self._array(place, p, given, made) for place, p in zip(call.places, params, strict=True)]
+        module(*arrays)
+        return arrays
 
     def _named(self, found: Mapping[str, Array]) -> dict[str, Any]:
         """Outputs as the model has them: sequences as lists."""
         result: dict[str, Any] = {}
         for name, value in self.graph.outputs.items():
             if isinstance(value, list):
-                values = {t: found[f"{name}.{k}"] for k, t in enumerate(value)}
-                result[name] = restored(value, values)
+                result[name] = restored(value, {t: found[f"{name}.{k}"] for k, t in enumerate(value)})
             else:
                 result[name] = None if value is None else found[name]
         return result
 
-    def _checked(self, p: Any, inputs: Mapping[str, Any]) -> Array:
+    def _checked(self, p: Param, inputs: Mapping[str, Any]) -> Array:
         asked = f"run {self.graph.name}"
         if p.name not in inputs:
             legal = f"its inputs are {', '.join(map(str, self.program.inputs))}"
             raise ModelError(f"no value for {p.name!r}", asked=asked, legal=legal)
         array = np.asarray(inputs[p.name])
-        if array.dtype != _numpy(p.dtype) or array.shape != p.shape:
+        if array.dtype != _numpy(p) or array.shape != p.shape:
             raise ModelError(f"{p.name!r} is {array.dtype}{list(array.shape)}", asked=asked, legal=f"needed: {p}")
-        return np.ascontiguousarray(array).reshape(p.shape_for({}))
+        return np.ascontiguousarray(array).reshape(array.shape)
 
-    def _array(self, place: Place, p: Any, given: list[Array], made: list[Array]) -> Array:
+    def _array(self, place: Place, p: Param, given: list[Array], made: list[Array]) -> Array:
         match place.kind:
             case "input":
                 return given[place.number]
@@ -94,11 +155,16 @@ class CompiledModel:
                 return made[place.number]
             case "weight":
                 return self.program.weights[place.number]
-        of = _numpy(p.dtype)
-        start = self._start + place.number
-        size = int(np.prod(p.shape, dtype=np.int64)) * of.itemsize
-        return self._arena[start : start + size].view(of).reshape(p.shape_for({}))
+        size = int(np.prod(p.shape_for({}), dtype=np.int64)) * _numpy(p).itemsize
+        return self._block[place.number : place.number + size].view(_numpy(p)).reshape(p.shape_for({}))
+
+    @cached_property
+    def _block(self) -> Array:
+        """The arena, aligned."""
+        whole = np.zeros(self.memory.arena + memory.ALIGNMENT, np.uint8)
+        start = -whole.ctypes.data % memory.ALIGNMENT
+        return whole[start : start + self.memory.arena]
 
 
-def _numpy(of: str) -> np.dtype[Any]:
-    return dtype(of).numpy
+def _numpy(p: Param) -> np.dtype[Any]:
+    return dtype(p.dtype).numpy

@@ -21,7 +21,7 @@ from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.simplify import always_equal
 from autosched.ir.visit import post_order, reads
 from autosched.te.scan import ScanOp
-from autosched.te.tensor import ComputeOp, Graph, Operation, PlaceholderOp, Tensor
+from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor
 
 #: operations of one kernel, at most: rules look at each with all others
 MOST_OPERATIONS = 24
@@ -92,7 +92,9 @@ class _Grouping:
             return False
         if op.num_outputs > 1:
             return False
-        return is_movement(op) or len(self._readers(op)) == 1 and self._epilogue_of(op) is None
+        if is_movement(op):
+            return True
+        return len(self._readers(op)) == 1 and self._epilogue_of(op) is None and self._rows_of(op) is None
 
     def _readers(self, op: Operation) -> list[Operation]:
         return list(dict.fromkeys(self.parts.get(user, user) for user in self.graph.consumers[op]))
@@ -165,9 +167,8 @@ class _Grouping:
         """Whether an iteration over a row reads that row alone of what the kernel computes."""
         assert group.rows is not None
         n = len(group.rows)
-        own = [a.var for a in op.axis[:n]]
         found = [e for body in op.body for e in reads(body) if self.home.get(e.value.op) is group]
-        return bool(found) and all(list(e.args[:n]) == own for e in found)
+        return bool(found) and all(is_place(a, i) for e in found for a, i in zip(op.axis[:n], e.args, strict=False))
 
     # -- a whole kernel ---------------------------------------------------------------------------
     def _complete(self, g: Group) -> None:
@@ -215,7 +216,12 @@ def is_movement(op: ComputeOp) -> bool:
 def reads_in_place(op: ComputeOp, t: Tensor) -> bool:
     """Whether it reads that tensor of the same shape at its own place, and nowhere else."""
     places = [e.args for body in op.body for e in reads(body) if e.value is t]
-    return _same(op.shape, t.shape) and all(list(at) == [a.var for a in op.axis] for at in places)
+    return _same(op.shape, t.shape) and all(all(map(is_place, op.axis, at)) for at in places)
+
+
+def is_place(axis: IterVar, index: Expr) -> bool:
+    """Whether an index is the axis itself; of one iteration, anything is."""
+    return index is axis.var or is_const(axis.extent, 1)
 
 
 def rows_of(op: ComputeOp) -> tuple[Expr, ...] | None:
@@ -226,11 +232,12 @@ def rows_of(op: ComputeOp) -> tuple[Expr, ...] | None:
         return None
     inner = {a.var for a in op.reduce_axis}
     outer = [a.var for a in op.axis if not is_const(a.extent, 1)]
+    places = {a.var for a in op.axis} | inner
     for e in reads(first):
         used = frozenset().union(*(variables(i) for i in e.args)) if e.args else frozenset()
         if not used & inner:
             continue  # one value for each row
-        plain = all(i in inner or i in outer or is_const(i) for i in e.args)
+        plain = all(i in places or is_const(i) for i in e.args)
         if not plain or not all(v in used for v in outer):
             return None
     return op.shape

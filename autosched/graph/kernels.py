@@ -31,6 +31,11 @@ class Kernel:
     #: what it computes, by the model's nodes
     kinds: tuple[str, ...] = ()
 
+    @property
+    def is_tunable(self) -> bool:
+        """Whether it has anything to compute."""
+        return all(d.value for t in self.workload.args for d in t.shape)
+
 
 @dataclass
 class Cut:
@@ -106,7 +111,7 @@ class Cutter:
         kinds = tuple(dict.fromkeys(self.kinds[t][0] for op in g.ops for t in op.outputs if t in self.kinds))
         names = [self.kinds[t][1] for op in g.ops for t in op.outputs if t in self.kinds]
         args = (*places.values(), *made)
-        workload = Workload("_".join(map(str.lower, kinds[:4])) or "copy", args)
+        workload = Workload("_".join(map(str.lower, kinds[:4])) or "copy", args, is_anonymous=True)
         k = self.by_key.setdefault(workload.key, len(self.cut.kernels))
         if k == len(self.cut.kernels):
             self.cut.kernels.append(Kernel(workload, kinds=kinds))

@@ -41,7 +41,8 @@ def channels_last(graph: Graph) -> Graph:
             if isinstance(t.op, (ComputeOp, PlaceholderOp)) and t not in graph.constants and _is_aligned(op, t):
                 near[op].append(t.op)
                 near[t.op].append(op)
-                if weights_of(op, graph.constants) is not None and len(op.axis) > 2:
+                weights = weights_of(op, graph.constants)
+                if weights is not None and op.axis[_CHANNELS].var in weights.args:
                     seeds.append(op)
     region: set[Operation] = set()
     while seeds:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from autosched.graph.model import Graph, Step, restored, tensors_of
 from autosched.ir.expr import Expr, make
-from autosched.ir.simplify import simplify
+from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import reads, rewrite, substitute
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
@@ -20,13 +20,6 @@ Read = Callable[[Sequence[Expr]], Expr]
 def read_of(t: Tensor) -> Read:
     """The element of a tensor as it is."""
     return lambda at: make("read", t.dtype, tuple(at), t)
-
-
-def simplified(e: Expr) -> Expr:
-    """An expression whose indices are in their normal form."""
-    return rewrite(
-        e, lambda x, args: make("read", x.dtype, tuple(map(simplify, args)), x.value) if x.op == "read" else None
-    )
 
 
 @dataclass(frozen=True)
@@ -87,6 +80,8 @@ class Rewriter:
                 if op in self._changes.inlined:
                     self._reads[op.output_tensor] = _inlined(op, body[0])
                     return
+                if self._changes.inlined:
+                    body = [_simplified(e, op) for e in body]
                 order = self._changes.layouts.get(op, range(len(op.axis)))
                 axes = [op.axis[k] for k in order]
                 new = ComputeOp(op.name, [op.shape[k] for k in order], axes, body, op.tag, op.attrs)
@@ -138,4 +133,20 @@ def permuted(t: Tensor, order: Sequence[int]) -> Read:
 
 def _inlined(op: ComputeOp, body: Expr) -> Read:
     """The element of an operation as its own expression."""
-    return lambda at: simplified(substitute(body, {a.var: i for a, i in zip(op.axis, at, strict=True)}))
+    return lambda at: substitute(body, {a.var: i for a, i in zip(op.axis, at, strict=True)})
+
+
+def _simplified(e: Expr, op: ComputeOp) -> Expr:
+    """A body whose indices are in their normal form, for the ranges of the axes: `(h*64 + d) // 128` may be 0."""
+    an = Analyzer()
+    for a in (*op.axis, *op.reduce_axis):
+        an.bind(a.var, a.min, a.min + a.extent - 1)
+
+    def changed(x: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        return (
+            make("read", x.dtype, tuple(an.simplify(i) if i.index else i for i in args), x.value)
+            if x.op == "read"
+            else None
+        )
+
+    return rewrite(e, changed)

@@ -45,16 +45,18 @@ def find_folders(explicit: str | os.PathLike[str] | None = None, *, packaged: bo
 
 
 def find_files(
-    workload: str,
+    workload: str | None,
     target_kind: str | None = None,
     explicit: str | os.PathLike[str] | None = None,
     *,
     packaged: bool = True,
 ) -> list[Path]:
-    """The existing logs of a workload, for one kind of target or for all, in reading order."""
+    """The existing logs of a workload, or of all, for one kind of target or for all, in reading order."""
     files = []
     for folder in find_folders(explicit, packaged=packaged):
-        if target_kind is None:
+        if workload is None:
+            files += sorted(folder.glob(f"*.{target_kind or '*'}.jsonl"))
+        elif target_kind is None:
             prefix = default_path(workload, "any", folder).name.removesuffix("any.jsonl")
             logs = sorted(p for p in folder.glob("*.jsonl") if p.name.startswith(prefix))
             # A kind has no dot: `blur.v2.llvm` is no log of `blur`.
@@ -66,7 +68,7 @@ def find_files(
 
 
 def read_workload(
-    workload: str,
+    workload: str | None,
     target_kind: str,
     explicit: str | os.PathLike[str] | None = None,
     *,
@@ -76,6 +78,7 @@ def read_workload(
     """The records of a workload and kind of target, merged: all of them, or those with this `key` alone, for which
     the other lines are not decoded. Empty when there are none.
 
+    workload: None for that key whatever the workload is called
     packaged: whether those that come with autosched are among them
 
     Raises RecordError when a file exists but cannot be read.

@@ -146,7 +146,8 @@ class Workload:
     `args` are the tensors of the compiled function in calling order; `params` what the workload
     function was called with; `key` a hash of the op graph, shapes and dtypes. A `strict` one is compiled for strict
     targets only: every operation on floats rounds by itself. Its records say so in their target, not in the key: a
-    strict target and a strict workload make the same code.
+    strict target and a strict workload make the same code. One that is anonymous, a kernel of a model, is looked for in
+    the records of all workloads.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Workload:
     params: dict[str, Any] = field(default_factory=dict)
     function: WorkloadFunction[...] | None = None
     strict: bool = False
+    is_anonymous: bool = False
 
     @cached_property
     def key(self) -> str:

@@ -236,7 +236,9 @@ def unique(node: Node, x: Tensor) -> tuple[Tensor, ...]:
     axis, values = node.attr("axis"), node.values(x)
     values = values.reshape(-1) if axis is None else values
     along = 0 if axis is None else axis_of(node, axis, x.ndim)
-    _, first, inverse, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True, axis=along)
+    _, first, inverse, counts = np.unique(
+        values, return_index=True, return_inverse=True, return_counts=True, axis=along
+    )
     order = np.arange(len(first)) if node.attr("sorted", 1) else np.argsort(first, kind="stable")
     inverse = np.argsort(order)[inverse.reshape(-1)]
     found = np.take(values, first[order], along)

@@ -45,7 +45,12 @@ def axes_of(node: Node, given: Tensor | None, rank: int) -> list[int] | None:
 
 @operator("Constant")
 def constant(node: Node) -> Tensor:
-    for name, of in (("value_float", "float32"), ("value_floats", "float32"), ("value_int", "int64"), ("value_ints", "int64")):
+    for name, of in (
+        ("value_float", "float32"),
+        ("value_floats", "float32"),
+        ("value_int", "int64"),
+        ("value_ints", "int64"),
+    ):
         if name in node.attrs:
             return node.constant(np.asarray(node.attrs[name], dtype=of))
     value = node.attr("value", node.attr("sparse_value"))
@@ -188,9 +193,7 @@ def pieces(x: Tensor, axis: int, lengths: Sequence[Dim]) -> tuple[Tensor, ...]:
     found, begin = [], as_expr(0)
     for length in lengths:
         dims = [as_expr(length) if k == axis else d for k, d in enumerate(x.shape)]
-        found.append(
-            moved(dims, lambda *i, b=begin: x(*(e + b if k == axis else e for k, e in enumerate(i))), "split")
-        )
+        found.append(moved(dims, lambda *i, b=begin: x(*(e + b if k == axis else e for k, e in enumerate(i))), "split"))
         begin = simplify(begin + length)
     return tuple(found)
 
