@@ -122,7 +122,7 @@ class _Elements:
             condition = self._value(e.args[0])
             if condition.op == "const":
                 return self._value(e.args[1 if condition.value else 2])
-        if not e.args or not any(x.op == "read" for x in post_order(e)):
+        if not any(x.op == "read" for x in post_order(e)):
             return simplify(e) if e.index else e
         args = tuple(self._value(a) for a in e.args)
         if e.op != "read":

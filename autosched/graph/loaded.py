@@ -54,11 +54,13 @@ class Model:
         return read(self.proto, self.shapes, values, self.name)
 
     def graph_for(self, inputs: Mapping[str, Any]) -> Graph:
-        """The graph for a run with these inputs: where values of some decide shapes, these are constants of it."""
+        """The graph for a run with these inputs: where values of some decide shapes, these are constants of it, and
+        all other shapes are those of the inputs."""
         decided: dict[str, Any] = {name: inputs[name] for name in self.deciding}
         while True:
             try:
-                return self.graph(decided)
+                given = {k: np.shape(x) for k, x in inputs.items() if isinstance(x, np.ndarray)} if decided else {}
+                return read(self.proto, self.shapes | given, decided, self.name)
             except NeedsValues as error:
                 missing = [name for name in error.names if name not in inputs]
                 if missing or all(name in decided for name in error.names):

@@ -302,7 +302,8 @@ class _Reader:
         body = self.functions.get((_domain(n.domain), n.op_type))
         reader = operators().get(_called(n))
         if body is None and reader is None:
-            body = self._standard_body(n, inputs, opsets)
+            body, defaults = self._standard_body(n, inputs, opsets)
+            attrs = defaults | attrs
         if body is not None:
             return self._inlined(body, attrs, inputs)
         node = Node(
@@ -360,18 +361,22 @@ class _Reader:
         return call
 
     # -- functions --------------------------------------------------------------------------------
-    def _standard_body(self, n: Any, inputs: Sequence[Value], opsets: Mapping[str, int]) -> Any:
-        """The function that the standard defines an operator by, for operands of these types."""
+    def _standard_body(
+        self, n: Any, inputs: Sequence[Value], opsets: Mapping[str, int]
+    ) -> tuple[Any, dict[str, Any]]:
+        """The function that the standard defines an operator by, for operands of these types; and the attributes that
+        nodes need not have."""
         schema = self._schema(n, opsets)
+        defaults = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.type}
         if schema.has_function:
-            return schema.function_body
+            return schema.function_body, defaults
         types = [self._type(x) for x in inputs]
         data = schema.get_context_dependent_function(n.SerializeToString(), [t.SerializeToString() for t in types])
         body = self.onnx.FunctionProto()
         body.ParseFromString(data)
         if not body.node:
             raise ModelError("the standard has no body for it", asked=f"{n.op_type} node {n.name!r} of {self.name}")
-        return body
+        return body, defaults
 
     def _type(self, x: Value) -> Any:
         if not isinstance(x, Tensor):

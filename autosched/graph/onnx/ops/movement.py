@@ -328,7 +328,8 @@ def space_to_depth(node: Node, x: Tensor) -> Tensor:
         raise node.refused(f"an image of {h} x {w} in blocks of {b} x {b}", "multiples of the block's size")
 
     def body(i: Expr, k: Expr, y: Expr, z: Expr) -> object:
-        block = te.floordiv(k, c)
-        return x(i, te.floormod(k, c), y * b + te.floordiv(block, b), z * b + te.floormod(block, b))
+        is_outer = node.attr("mode", "DCR") == "CRD"  # the channel, of channel and place in the block
+        block, depth = (te.floormod(k, b * b), te.floordiv(k, b * b)) if is_outer else (k // c, te.floormod(k, c))
+        return x(i, depth, y * b + te.floordiv(block, b), z * b + te.floormod(block, b))
 
     return moved([n, simplify(c * b * b), *(simplify(te.floordiv(d, b)) for d in (h, w))], body, "space_to_depth")
