@@ -43,16 +43,17 @@ def _activations(node: Node, default: list[str], directions: int) -> list[list[A
     table = {name.lower(): entry for name, entry in _ACTIVATIONS.items()}
     clip = node.attr("clip")
 
-    def made(name: str) -> Activation:
+    def made(name: str, is_of_cell: bool) -> Activation:
         if name.lower() not in table:
             raise node.refused(f"activation {name!r}", ", ".join(_ACTIVATIONS))
         f, defaults = table[name.lower()]
         constants = [next(given, d) for given, d in zip((alphas, betas), defaults, strict=False)]
-        if clip is None:
+        if clip is None or is_of_cell:
             return lambda x: f(x, *constants)
         return lambda x: f(te.max(te.min(x, te.const(clip, x.dtype)), te.const(-clip, x.dtype)), *constants)
 
-    found = [made(name) for name in names]
+    # what LSTM makes of its cell is clipped by no implementation, whatever the standard says of all activations
+    found = [made(name, k % len(default) == 2) for k, name in enumerate(names)]
     return [found[k : k + len(default)] for k in range(0, len(found), len(default))]
 
 
