@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def _meta(s: Signature) -> Mapping[str, Form]:
         **dict.fromkeys(("mcpu", "cpu", "features", "triple", "llvm"), _TEXT),
         "symbols": Form.array(_SYMBOL, "an array of symbols"),
         "packed": texts,
+        "objects": Form.array(Form.integer(0), "an array of sizes"),
         "options": Form("texts or null", lambda x: x is None or texts.fits(x)),
         "launches": Form.array(launch, "an array of launches"),
         "device": Form.array(memory, "an array of buffers"),
@@ -129,6 +131,12 @@ class Artifact:
         compiler = [os.environ.get(name, "") for name in ("CC", "CFLAGS", "LDFLAGS")] if self.kind == "c" else []
         facts = json.dumps([self.kind, self.meta, self.signature.to_json(), *compiler], sort_keys=True)
         return hashlib.sha256(facts.encode() + b"\n" + program).hexdigest()
+
+    @property
+    def objects(self) -> list[bytes]:
+        """The object files that its code is: one, or those that `meta` has the sizes of."""
+        ends = list(accumulate(self.meta.get("objects", [len(self.code)])))
+        return [self.code[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     @property
     def machine(self) -> str:
@@ -221,6 +229,8 @@ def _first(data: bytes) -> tuple[Artifact, bytes]:
     check_meta(artifact.kind, artifact.meta, artifact.signature)
     if artifact.kind in SOURCES:
         code.decode()
+    if sum(artifact.meta.get("objects", [size])) != size:
+        raise ValueError("the sizes of its objects do not add up")
     return artifact, rest
 
 

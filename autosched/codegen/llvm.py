@@ -182,7 +182,7 @@ def compile_llvm(function: Function, target: Target, known: Callable[[str], bool
         code=b"",
         texts={"source": source},
         meta={
-            "entry": entry_name(function),
+            "entry": entry_name(function.name),
             "parallel": is_parallel(function.body),
             "symbols": outside_calls(function, "extern"),
             "packed": outside_calls(function, "packed"),

@@ -55,13 +55,13 @@ from autosched.ir.visit import post_order, values_below
 CHUNKS_PER_THREAD = 8
 #: slices of a parallel loop at most; each has a counter
 MOST_SLICES = 8
-_CLOCK_MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
+CLOCK_MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
 _ATTRIBUTES = "nounwind"
 
 
-def entry_name(function: S.Function) -> str:
-    """The C symbol by which this library calls a function: see above."""
-    return f"{c_name(function.name)}_packed"
+def entry_name(name: str) -> str:
+    """The C symbol by which this library calls a function of that name: see above."""
+    return f"{c_name(name)}_packed"
 
 
 def module_text(
@@ -125,19 +125,106 @@ def _captures(loop: S.For) -> tuple[list[S.Buffer], list[Expr]]:
     return [b for b in buffers if b not in inner], [v for v in variables if v not in inner]
 
 
-class _Program:
+class EntryPoints:
+    """What calls NAME_packed: NAME, for programs in C, and NAME_packed_time."""
+
+    def __init__(
+        self, module: ModuleText, name: str, params: int, sizes: int = 0, *, parallel: bool, fails: bool
+    ) -> None:
+        """`params` arrays and `sizes` are passed; code that `fails` may return something other than 0."""
+        self.module = module
+        self.name, self.entry = c_name(name), entry_name(name)
+        self.params, self.sizes = params, sizes
+        self.parallel, self.fails = parallel, fails
+
+    def emit_plain(self) -> None:
+        """NAME: memory for the workspace, all threads there are, and one call."""
+        w = Writer(self.module)
+        params = [f"%a{i}" for i in range(self.params)]
+        sizes = [f"%s{i}" for i in range(self.sizes)]
+        arrays = self._packed(w, "args", "ptr", params)
+        lengths = self._packed(w, "sizes", "i64", sizes)
+        threads = constant(1, INT64)
+        if self.parallel:
+            most = self.module.declare("omp_get_max_threads", "i32", [])
+            threads = w.convert("sext", w.fresh(f"call i32 {most}()", dtype("int32")), INT64)
+        need = w.fresh(f"call i64 @{self.entry}_workspace(ptr {lengths}, {typed(threads)})", INT64)
+        room = w.binary("add", need, constant(ALIGNMENT, INT64))
+        memory = w.pointer(f"call ptr {self.module.declare('malloc', 'ptr', ['i64'])}({typed(room)})")
+        w.branch(w.fresh(f"icmp eq ptr {memory}, null", BOOL).ref, "none", "some")
+        w.start("none")
+        w.do("ret i32 -1")
+        w.start("some")
+        aligned = self.module.declare("llvm.ptrmask.p0.i64", "ptr", ["ptr", "i64"])
+        end = w.pointer(f"getelementptr i8, ptr {memory}, i64 {ALIGNMENT}")
+        workspace = w.pointer(f"call ptr {aligned}(ptr {end}, i64 {-ALIGNMENT})")
+        call = f"call i32 @{self.entry}(ptr {arrays}, ptr {lengths}, ptr {workspace}, {typed(threads)})"
+        status = w.fresh(call, dtype("int32"))
+        w.do(f"call void {self.module.declare('free', 'void', ['ptr'])}(ptr {memory})")
+        w.do(f"ret {typed(status)}")
+        takes = ", ".join([*(f"ptr {p}" for p in params), *(f"i64 {s}" for s in sizes)])
+        w.finish(f"define i32 @{self.name}({takes}) {_ATTRIBUTES}")
+
+    @staticmethod
+    def _packed(w: Writer, name: str, kind: str, values: list[str]) -> str:
+        """An array of the values, all of one type, on the stack."""
+        array = w.alloca(name, f"[{max(len(values), 1)} x {kind}]", 8)
+        for i, value in enumerate(values):
+            w.do(f"store {kind} {value}, ptr {w.pointer(f'getelementptr {kind}, ptr {array}, i64 {i}')}, align 8")
+        return array
+
+    def emit_time(self) -> None:
+        """NAME_packed_time: `number` calls between two readings of the monotonic clock."""
+        w = Writer(self.module)
+        clock = self.module.declare("clock_gettime", "i32", ["i32", "ptr"])
+        before, after = w.alloca("before", "[2 x i64]", 8), w.alloca("after", "[2 x i64]", 8)
+        w.do(f"call i32 {clock}(i32 {CLOCK_MONOTONIC}, ptr {before})")
+        w.jump("round")
+        w.start("round")
+        w.define("%i", f"phi i64 [ 0, %entry ], [ %next, %{'again' if self.fails else 'call'} ]")
+        w.branch(w.fresh("icmp slt i64 %i, %number", BOOL).ref, "call", "done")
+        w.start("call")
+        status = w.fresh(f"call i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads)", dtype("int32"))
+        w.define("%next", "add i64 %i, 1")
+        if self.fails:  # a negative time says which exception waits
+            w.branch(w.fresh(f"icmp eq {typed(status)}, 0", BOOL).ref, "again", "failed")
+            w.start("failed")
+            number = w.convert("sext", w.fresh(f"sub i32 0, {status.ref}", dtype("int32")), INT64)
+            w.do(f"ret {typed(number)}")
+            w.start("again")
+        w.jump("round")
+        w.start("done")
+        w.do(f"call i32 {clock}(i32 {CLOCK_MONOTONIC}, ptr {after})")
+        seconds, nanoseconds = (
+            w.binary("sub", *(Value(element(w, "i64", moment, i), INT64) for moment in (after, before)))
+            for i in range(2)
+        )
+        total = w.binary("add", w.binary("mul", seconds, constant(10**9, INT64)), nanoseconds)
+        w.do(f"ret {typed(total)}")
+        w.finish(
+            f"define i64 @{self.entry}_time(ptr %args, ptr %sizes, ptr %workspace, i64 %threads, i64 %number) "
+            f"{_ATTRIBUTES}"
+        )
+
+
+class _Program(EntryPoints):
     """The functions of one module."""
 
     def __init__(self, function: S.Function, module: ModuleText, storage: Storage, scopes: dict[S.Buffer, str]) -> None:
+        super().__init__(
+            module,
+            function.name,
+            len(function.params),
+            len(function.sizes),
+            parallel=is_parallel(function.body),
+            fails=bool(outside_calls(function, "packed")),  # bodies return the number of an exception, or 0
+        )
         self.function = function
-        self.module = module
         self.storage = storage
         self.scopes = scopes
-        self.name, self.entry = c_name(function.name), entry_name(function)
         nodes = values_below(e for s in S.walk(function.body) for e in S.expressions(s))
         self.stored, _ = accesses(function.body, nodes)
         self.launches = 0
-        self.fails = bool(outside_calls(function, "packed"))  #: bodies return the number of an exception, or 0
         self.result, self.done = ("i64", "ret i64 0") if self.fails else ("void", "ret void")
 
     # -- the body -----------------------------------------------------------------------------
@@ -302,7 +389,7 @@ class _Program:
     def emit_entry(self) -> None:
         """NAME_packed: one call."""
         w = Writer(self.module)
-        operands = [f"ptr {_element(w, 'ptr', '%args', i)}" for i in range(len(self.function.params))]
+        operands = [f"ptr {element(w, 'ptr', '%args', i)}" for i in range(len(self.function.params))]
         operands += [*map(typed, self._load_sizes(w)), "ptr %workspace", "i64 %threads"]
         call = f"@{self.name}.body({', '.join(operands)})"
         if self.fails:
@@ -315,7 +402,7 @@ class _Program:
         )
 
     def _load_sizes(self, w: Writer) -> list[Value]:
-        return [Value(_element(w, "i64", "%sizes", i), INT64) for i in range(len(self.function.sizes))]
+        return [Value(element(w, "i64", "%sizes", i), INT64) for i in range(len(self.function.sizes))]
 
     def emit_workspace(self) -> None:
         """NAME_packed_workspace: what the caller must allocate."""
@@ -326,77 +413,8 @@ class _Program:
         w.do(f"ret {typed(need)}")
         w.finish(f"define i64 @{self.entry}_workspace(ptr %sizes, i64 %threads) {_ATTRIBUTES}")
 
-    def emit_plain(self) -> None:
-        """NAME: memory for the workspace, all threads there are, and one call."""
-        w = Writer(self.module)
-        params = [f"%a{i}" for i in range(len(self.function.params))]
-        sizes = [f"%s{i}" for i in range(len(self.function.sizes))]
-        arrays = self._packed(w, "args", "ptr", params)
-        lengths = self._packed(w, "sizes", "i64", sizes)
-        threads = constant(1, INT64)
-        if is_parallel(self.function.body):
-            most = self.module.declare("omp_get_max_threads", "i32", [])
-            threads = w.convert("sext", w.fresh(f"call i32 {most}()", dtype("int32")), INT64)
-        need = w.fresh(f"call i64 @{self.entry}_workspace(ptr {lengths}, {typed(threads)})", INT64)
-        room = w.binary("add", need, constant(ALIGNMENT, INT64))
-        memory = w.pointer(f"call ptr {self.module.declare('malloc', 'ptr', ['i64'])}({typed(room)})")
-        w.branch(w.fresh(f"icmp eq ptr {memory}, null", BOOL).ref, "none", "some")
-        w.start("none")
-        w.do("ret i32 -1")
-        w.start("some")
-        aligned = self.module.declare("llvm.ptrmask.p0.i64", "ptr", ["ptr", "i64"])
-        end = w.pointer(f"getelementptr i8, ptr {memory}, i64 {ALIGNMENT}")
-        workspace = w.pointer(f"call ptr {aligned}(ptr {end}, i64 {-ALIGNMENT})")
-        call = f"call i32 @{self.entry}(ptr {arrays}, ptr {lengths}, ptr {workspace}, {typed(threads)})"
-        status = w.fresh(call, dtype("int32"))
-        w.do(f"call void {self.module.declare('free', 'void', ['ptr'])}(ptr {memory})")
-        w.do(f"ret {typed(status)}")
-        takes = ", ".join([*(f"ptr {p}" for p in params), *(f"i64 {s}" for s in sizes)])
-        w.finish(f"define i32 @{self.name}({takes}) {_ATTRIBUTES}")
 
-    @staticmethod
-    def _packed(w: Writer, name: str, kind: str, values: list[str]) -> str:
-        """An array of the values, all of one type, on the stack."""
-        array = w.alloca(name, f"[{max(len(values), 1)} x {kind}]", 8)
-        for i, value in enumerate(values):
-            w.do(f"store {kind} {value}, ptr {w.pointer(f'getelementptr {kind}, ptr {array}, i64 {i}')}, align 8")
-        return array
-
-    def emit_time(self) -> None:
-        """NAME_packed_time: `number` calls between two readings of the monotonic clock."""
-        w = Writer(self.module)
-        clock = self.module.declare("clock_gettime", "i32", ["i32", "ptr"])
-        before, after = w.alloca("before", "[2 x i64]", 8), w.alloca("after", "[2 x i64]", 8)
-        w.do(f"call i32 {clock}(i32 {_CLOCK_MONOTONIC}, ptr {before})")
-        w.jump("round")
-        w.start("round")
-        w.define("%i", f"phi i64 [ 0, %entry ], [ %next, %{'again' if self.fails else 'call'} ]")
-        w.branch(w.fresh("icmp slt i64 %i, %number", BOOL).ref, "call", "done")
-        w.start("call")
-        status = w.fresh(f"call i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads)", dtype("int32"))
-        w.define("%next", "add i64 %i, 1")
-        if self.fails:  # a negative time says which exception waits
-            w.branch(w.fresh(f"icmp eq {typed(status)}, 0", BOOL).ref, "again", "failed")
-            w.start("failed")
-            number = w.convert("sext", w.fresh(f"sub i32 0, {status.ref}", dtype("int32")), INT64)
-            w.do(f"ret {typed(number)}")
-            w.start("again")
-        w.jump("round")
-        w.start("done")
-        w.do(f"call i32 {clock}(i32 {_CLOCK_MONOTONIC}, ptr {after})")
-        seconds, nanoseconds = (
-            w.binary("sub", *(Value(_element(w, "i64", moment, i), INT64) for moment in (after, before)))
-            for i in range(2)
-        )
-        total = w.binary("add", w.binary("mul", seconds, constant(10**9, INT64)), nanoseconds)
-        w.do(f"ret {typed(total)}")
-        w.finish(
-            f"define i64 @{self.entry}_time(ptr %args, ptr %sizes, ptr %workspace, i64 %threads, i64 %number) "
-            f"{_ATTRIBUTES}"
-        )
-
-
-def _element(w: Writer, kind: str, array: str, i: int) -> str:
+def element(w: Writer, kind: str, array: str, i: int) -> str:
     """Load `array[i]` from an array of pointers or 64-bit integers."""
     address = w.pointer(f"getelementptr {kind}, ptr {array}, i64 {i}")
     return w.fresh(f"load {kind}, ptr {address}", INT64).ref

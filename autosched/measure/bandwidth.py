@@ -197,7 +197,7 @@ class _Machine:
         on_arm = llvm.get_default_triple().startswith(("aarch64", "arm64"))
         self.chains = CHAINS[32 if wide or on_arm else 16]
         text = kernels(self.vector, 32 if wide or on_arm else 16)
-        self._code = LoadedCode("roofline", assembled(text, *host()), self.NAMES, needs_openmp=True)
+        self._code = LoadedCode("roofline", [assembled(text, *host())], self.NAMES, needs_openmp=True)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)
         self._kernels: dict[str, _Kernel] = dict(zip(self.NAMES, map(kind, self._code.addresses), strict=True))
         self._memory = np.full(largest + 64 * 4096, 1, np.uint8)

@@ -227,7 +227,7 @@ class CKernel(CpuKernel):
                 ctypes.CDLL(runtime.path, mode=ctypes.RTLD_GLOBAL)
             symbols = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
             if symbols:  # which may be anywhere: LLVM's linker takes their addresses
-                code = LoadedCode(name, path.read_bytes(), exports, parallel, symbols, needs_openmp=True)
+                code = LoadedCode(name, [path.read_bytes()], exports, parallel, symbols, needs_openmp=True)
                 return code.addresses, code
             if runtime is not None:
                 library = _linked(compiler, path, ())

@@ -92,12 +92,12 @@ def check_host(artifact: Artifact) -> None:
 
 
 class LoadedCode:
-    """An object file in this process, and the addresses of what it exports. It lives as long as this."""
+    """Object files in this process, and the addresses of what it exports. It lives as long as this."""
 
     def __init__(
         self,
         name: str,
-        code: bytes,
+        objects: Sequence[bytes],
         exports: Sequence[str],
         parallel: bool = True,
         imports: Mapping[str, int] | None = None,
@@ -110,7 +110,10 @@ class LoadedCode:
         """
         import llvmlite.binding as llvm
 
-        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        library = llvm.JITLibraryBuilder()
+        for code in objects:
+            library.add_object_img(code)
+        library.add_current_process()
         addresses = dict(imports or {})
         self._threads: object = None
         if parallel:
@@ -146,7 +149,7 @@ class CpuKernel:
         check_host(artifact)
         imports = {symbol: find_symbol(symbol) for symbol in artifact.meta.get("symbols", ())}
         imports |= {PACKED_PREFIX + name: entry_of(name) for name in artifact.meta.get("packed", ())}
-        code = LoadedCode(name, artifact.code, exports, artifact.meta.get("parallel", True), imports)
+        code = LoadedCode(name, artifact.objects, exports, artifact.meta.get("parallel", True), imports)
         return code.addresses, code
 
     def bind(self, arrays: Sequence[Array]) -> CpuBoundCall:

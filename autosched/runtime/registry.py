@@ -70,7 +70,7 @@ def import_llvm(source: str, name: str = "imported") -> None:
     names = [f.name for f in module.functions if not f.is_declaration and f.linkage not in private]
     if not names:
         raise BuildError("it defines no function that others may call", asked=asked, legal="define ... @name(...)")
-    code = LoadedCode(name, object_code(source, Target.parse("llvm")), names, parallel=False)
+    code = LoadedCode(name, [object_code(source, Target.parse("llvm"))], names, parallel=False)
     for symbol, address in zip(names, code.addresses, strict=True):
         register_symbol(symbol, address)
     _kept.append(code)

@@ -125,7 +125,7 @@ def one_lane(lanes: int = 8) -> Function:
 
 def narrow_store_is_right(code: bytes, name: str) -> bool:
     """Whether `name(source, out)` in an object file stores one byte."""
-    loaded = LoadedCode(name, code, [name], parallel=False)
+    loaded = LoadedCode(name, [code], [name], parallel=False)
     out = GuardedArray((1,), np.dtype("int8"))
     source = np.full(8, 0x01020304, "int32")
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.addresses[0])(

@@ -165,7 +165,7 @@ def test_the_system_s_caches():
 @pytest.fixture(scope="module")
 def loaded() -> LoadedCode:
     return LoadedCode(
-        "roofline_test", assembled(kernels(16, 16), *host()), ("read", "copy", "stream", "float64"), needs_openmp=True
+        "roofline_test", [assembled(kernels(16, 16), *host())], ("read", "copy", "stream", "float64"), needs_openmp=True
     )
 
 
