@@ -47,12 +47,15 @@ class CProgram:
     """C source, and text to append to it for callers that bring memory and threads of their own.
 
     `packed` defines the entry points that `llvm_program` describes, with `name`_packed for NAME. It
-    needs POSIX's clock; the source alone is C99. `parallel`: whether there is a parallel loop.
+    needs POSIX's clock; the source alone is C99. `inner`, of a program without sizes that needs a workspace
+    or threads: a source with `name`_in in place of NAME, which has both from its caller, and `name`_bytes, which tells
+    how large the workspace must be. `parallel`: whether there is a parallel loop.
     """
 
     name: str
     source: str
     packed: str
+    inner: str
     parallel: bool
 
 
@@ -64,7 +67,7 @@ def compile_c(function: S.Function, target: Target) -> Artifact:
         target=str(target),
         signature=Signature.of(function),
         code=(program.source + program.packed).encode(),
-        texts={"source": program.source},
+        texts={"source": program.source, **({"inner": program.inner} if program.inner else {})},
         meta={
             "entry": f"{program.name}_packed",
             "parallel": program.parallel,
@@ -80,16 +83,28 @@ def c_name(name: str) -> str:
     return Names(C).declare(name)
 
 
-def prototype(signature: Signature, names: Names | None = None) -> str:
-    """`int32_t f(const float *restrict a, float *restrict b, int64_t n)`."""
-    scope = names or Names(C)
-    texts = [f"{_pointer(p.dtype, p.is_output)}{scope.declare(p.name)}" for p in signature.params]
-    texts += [f"int64_t {scope.declare(size)}" for size in signature.sizes]
-    return f"int32_t {c_name(signature.name)}({', '.join(texts) or 'void'})"
+def prototype(signature: Signature, names: Names | None = None, suffix: str = "", more: Sequence[str] = ()) -> str:
+    """`int32_t f(const float *restrict a, float *restrict b, int64_t n)`; a name with `suffix`, and `more` behind."""
+    texts = ["".join(a) for a in declared(signature, names or Names(C))]
+    return f"int32_t {c_name(signature.name)}{suffix}({', '.join([*texts, *more]) or 'void'})"
 
 
-def header(guard: str, signatures: Sequence[Signature]) -> str:
-    """A C header that declares functions, with what each array is."""
+def declared(signature: Signature, names: Names) -> list[tuple[str, str]]:
+    """The arguments of a function: type, up to the name, and name."""
+    arrays = [(_pointer(p.dtype, p.is_output), names.declare(p.name)) for p in signature.params]
+    return [*arrays, *(("int64_t ", names.declare(size)) for size in signature.sizes)]
+
+
+def inner_prototypes(signature: Signature) -> tuple[str, str]:
+    """Those of NAME_in and NAME_bytes: see `CProgram`."""
+    names = Names(C)
+    *_, workspace, threads = map(names.declare, [*(p.name for p in signature.params), "workspace", "threads"])
+    run = prototype(signature, suffix="_in", more=(f"char *{workspace}", f"int64_t {threads}"))
+    return run, f"int64_t {c_name(signature.name)}_bytes(int64_t {threads})"
+
+
+def header(guard: str, signatures: Sequence[Signature], more: Sequence[str] = ()) -> str:
+    """A C header that declares functions, with what each array is, and `more` declarations."""
     blocks = []
     for s in signatures:
         arrays = [f"{p}{', written' if p.is_output else ''}" for p in s.params]
@@ -97,7 +112,7 @@ def header(guard: str, signatures: Sequence[Signature]) -> str:
         returns = "Returns 0, or -1 when there is no memory for intermediate results."
         told = [f"{s.name}: arrays lie in memory row by row, without gaps.", *arrays, *rules, returns]
         blocks.append("\n".join(["/* " + "\n   ".join(told) + " */", f"{prototype(s)};"]))
-    return _HEADER.format(guard=guard, functions="\n\n".join(blocks))
+    return _HEADER.format(guard=guard, functions="\n\n".join([*blocks, *more]))
 
 
 def emit_c(function: S.Function, strict: bool = False) -> CProgram:
@@ -262,7 +277,7 @@ class _Emitter:
         self.workspace, self.threads, self.memory = map(self.names.declare, ("workspace", "threads", "memory"))
         computed = [s for s in S.walk(function.body) if not isinstance(s, S.Allocate)]  # without extents of buffers
         self.nodes = post_order([e for s in computed for e in S.expressions(s)])
-        for suffix in ("body", "workspace"):
+        for suffix in ("body", "workspace", "in", "bytes"):
             self.names.declare(f"{self.name}_{suffix}")
 
     def program(self) -> CProgram:
@@ -279,15 +294,18 @@ class _Emitter:
         extra = ([self.workspace] if need != 0 else []) + ([self.threads] if parallel else [])
         if not extra:
             lines = [self._head(), *self._ignored(uses), *body.lines, "  return 0;", "}"]
-            return self._finished(["\n".join(lines)], self.name, [*self.params.values(), *self.sizes.values()], None)
+            passed = [*self.params.values(), *self.sizes.values()]
+            return self._finished(["\n".join(lines)], self.name, passed, None)
         takes = [f"{_pointer(b.dtype, b in stored)}{self.params[b]}" for b in buffers]
         takes += [f"int64_t {self.sizes[v]}" for v in sizes]
         takes += [{self.workspace: "char *", self.threads: "int64_t "}[name] + name for name in extra]
         ignored = [f"  (void){self.threads};  // without OpenMP"] if parallel else []
         text = "\n".join([f"static void {self.name}_body({', '.join(takes)}) {{", *ignored, *body.lines, "}"])
         measured = self._measured(need)
-        texts = [text, *self._workspace(need, measured), self._wrapper(uses, extra, measured)]
-        return self._finished(texts, f"{self.name}_body", [*uses, *extra], measured if need != 0 else None)
+        functions = [text, *self._workspace(need, measured)]
+        inner = self._source([*functions, self._inner(uses, extra, measured)]) if not self.sizes else ""
+        texts = [*functions, self._wrapper(uses, extra, measured)]
+        return self._finished(texts, f"{self.name}_body", [*uses, *extra], measured if need != 0 else None, inner)
 
     # -- the functions around the body --------------------------------------------------------
     def _head(self) -> str:
@@ -327,7 +345,20 @@ class _Emitter:
             lines.append(f"  free({m});")
         return "\n".join([self._head(), *lines, "  return 0;", "}"])
 
-    def _finished(self, texts: list[str], callee: str, passed: list[str], measured: tuple[str, ...] | None) -> CProgram:
+    def _inner(self, uses: list[str], extra: list[str], measured: tuple[str, ...]) -> str:
+        """NAME_in and NAME_bytes: see `CProgram`."""
+        run, need = inner_prototypes(self.signature)
+        told = [f"// {p}{' (output)' if p.is_output else ''}" for p in self.signature.params]
+        told.append(f"// Returns 0. `workspace` has {self.name}_bytes(threads) bytes, from a multiple of {ALIGNMENT} on.")
+        unused = [f"  (void){name};" for name in (self.workspace, self.threads) if name not in extra]
+        lines = [*self._ignored(uses), *unused, f"  {self.name}_body({', '.join([*uses, *extra])});", "  return 0;"]
+        ignored = [] if self.threads in measured else [f"  (void){self.threads};"]
+        size = f"  return {self.name}_workspace({', '.join(measured)});" if self.workspace in extra else "  return 0;"
+        return "\n".join([*told, f"{run} {{", *lines, "}", "", f"{need} {{", *ignored, size, "}"])
+
+    def _finished(
+        self, texts: list[str], callee: str, passed: list[str], measured: tuple[str, ...] | None, inner: str = ""
+    ) -> CProgram:
         """The program, with entry points that call `callee` with what `passed` names."""
         words = {name: f"args[{i}]" for i, name in enumerate(self.params.values())}
         words |= {name: f"sizes[{i}]" for i, name in enumerate(self.sizes.values())}
@@ -335,7 +366,7 @@ class _Emitter:
         need = "0" if measured is None else f"{self.name}_workspace({', '.join(words[n] for n in measured)})"
         call = f"{callee}({', '.join(words[n] for n in passed)})"
         parallel = is_parallel(self.function.body)
-        return CProgram(self.name, self._source(texts), entry_points(self.name, call, need), parallel)
+        return CProgram(self.name, self._source(texts), entry_points(self.name, call, need), inner, parallel)
 
     def _source(self, functions: list[str]) -> str:
         """The whole file: definitions that the functions call, then the functions."""

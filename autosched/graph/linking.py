@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autosched.codegen.artifact import Artifact
+from autosched.codegen.c_program import c_name
 from autosched.codegen.llvm import assembled, cpu_of, target_machine, triple_of
 from autosched.codegen.llvm_program import entry_name
 from autosched.codegen.llvm_sequence import Address, Step, sequence_text
@@ -21,6 +22,11 @@ from autosched.ir.dtype import dtype
 from autosched.target import Target
 
 Array = np.ndarray[Any, Any]
+
+#: functions in C that call kernels, which no kernel may be called
+OWN_NAMES = ("run", "now", "bytes_for", "max_threads", "status_of_call", "before", "after", "W", "A")
+#: what the names of a program and of a kernel are the beginning of, in C and in machine code
+_SUFFIXES = ("", "_in", "_bytes", "_memory", "_weights", "_packed", "_packed_workspace", "_packed_time")
 
 
 def link(program: Program, target: Target, *, profile: bool = False) -> Artifact:
@@ -116,21 +122,22 @@ def _elements(p: Param) -> int:
 
 def check(program: Program, kind: str) -> None:
     """Raise BuildError for kernels that do not fit together, or are not of that kind."""
-    names: set[str] = {program.name}
+    names = {*OWN_NAMES, *(c_name(program.name) + s for s in _SUFFIXES)}
     for k in program.kernels:
         if k.kind != kind:
             raise _refused(program, k.signature.name, f"it is code for {k.kind}", f"kernels for {kind}")
         if k.signature.sizes:
             raise _refused(program, k.signature.name, f"it has the size {k.signature.sizes[0]!r}", "shapes of numbers")
-        if k.signature.name in names:
-            raise _refused(program, k.signature.name, "something else has this name", "a name for each kernel")
-        names.add(k.signature.name)
+        own = {c_name(k.signature.name) + s for s in _SUFFIXES}
+        if own & names:
+            raise _refused(program, k.signature.name, "something else has this name in C", "a name for each kernel")
+        names |= own
     for number, call in enumerate(program.calls):
         kernel = program.kernels[call.kernel]
         params = kernel.signature.params
         where = f"{kernel.signature.name}, call {number}"
         if len(params) != len(call.places):
-            raise _refused(program, where, f"it takes {len(params)} arrays and gets {len(call.places)}", str(kernel))
+            raise _refused(program, where, f"it takes {len(params)} arrays and gets {len(call.places)}", str(kernel.signature))
         for p, place in zip(params, call.places, strict=True):
             _check_place(program, where, p, place)
 

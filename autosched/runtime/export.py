@@ -27,7 +27,7 @@ from pathlib import Path
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_program import c_name, header
 from autosched.errors import BuildError, UsageError, check_path, named_file
-from autosched.runtime.c_compiler import compile_object, exported, require_compiler
+from autosched.runtime.c_compiler import Compiler, compile_object, exported, require_compiler
 from autosched.runtime.cpu import SERIAL_OPENMP, CpuKernel, check_host
 from autosched.runtime.module import Module
 from autosched.target import Target
@@ -170,16 +170,18 @@ def _refuse_one_name(artifacts: Sequence[Artifact], path: Path) -> None:
 
 
 def _objects(artifacts: Sequence[Artifact], folder: Path) -> list[Path]:
-    """The object file of each artifact."""
+    """The object files of the artifacts."""
     paths = []
     for i, a in enumerate(artifacts):
         path = folder / f"{a.meta['entry']}_{i}.o"
         if a.kind == "llvm":
-            path.write_bytes(a.code)
+            for k, code in enumerate(a.objects):
+                paths.append(folder / f"{a.meta['entry']}_{i}_{k}.o")
+                paths[-1].write_bytes(code)
         else:
             parallel, strict = (bool(a.meta.get(name)) for name in ("parallel", "strict"))
             compile_object(a.code.decode(), path, str(a.meta.get("mcpu", "native")), parallel, strict=strict)
-        paths.append(path)
+            paths.append(path)
     return paths
 
 
@@ -236,13 +238,29 @@ def _link(artifacts: Sequence[Artifact], objects: list[Path], to: Path, options:
         extra.append(str(serial))
     if any(b"_ZGV" in o.read_bytes() for o in objects) and compiler.accepts("-lmvec"):  # vector mathematics
         extra.append("-lmvec")
+    extra += _hidden(compiler, artifacts, objects[0].with_name("exported"))
     compiler.run(["-shared", *map(str, objects), "-o", str(to), *extra, "-lm", *options], asked)
+
+
+def _hidden(compiler: Compiler, artifacts: Sequence[Artifact], script: Path) -> list[str]:
+    """Options that keep what several objects share inside of the library: two libraries of one process may have parts
+    of the same name. None where the linker takes no script."""
+    if not any(len(a.objects) > 1 for a in artifacts):
+        return []
+    names = [f"{stem}{end};" for a in artifacts for stem, end in ((c_name(a.signature.name), ""), (a.meta["entry"], "*"))]
+    script.write_text(f"{{ global: {' '.join(names)} {_DATA}*; local: *; }};\n")
+    option = f"-Wl,--version-script={script}"
+    return [option] if compiler.accepts("-shared", option) else []
 
 
 def _write_tar(to: Path, artifacts: Sequence[Artifact], text: str) -> None:
     """Object files or sources under names that people read, and the data for `load_module`."""
     ends = {"llvm": "o", "c": "c", "opencl": "cl", "cuda": "cu"}
-    members = {f"{c_name(a.signature.name)}.{ends[a.kind]}": a.code for a in artifacts}
+    members = {
+        f"{c_name(a.signature.name)}{f'.{k}' if k else ''}.{ends[a.kind]}": code
+        for a in artifacts
+        for k, code in enumerate(a.objects)
+    }
     if text:
         members[to.with_suffix(".h").name] = text.encode()
     members[_IN_TAR] = b"".join(a.to_bytes() for a in artifacts)
