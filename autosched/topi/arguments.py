@@ -45,6 +45,30 @@ def product(dims: Iterable[Dim]) -> Expr:
     return simplify(total)
 
 
+def quotient(dims: Iterable[Dim], by: Iterable[Dim]) -> Expr:
+    """The product of dimensions divided by that of others: what is left open in a reshape."""
+    count, over = _factors(product(dims))
+    part, under = _factors(product(by))
+    for f in list(under):
+        k = next((k for k, other in enumerate(over) if same(f, other)), None)
+        if k is not None:
+            del over[k]
+            under.remove(f)
+    if not under and part and count % part == 0:
+        return product([count // part, *over])
+    return simplify(te.floordiv(product([count, *over]), product([part, *under])))
+
+
+def _factors(e: Expr) -> tuple[int, list[Expr]]:
+    """A product as a number and other factors."""
+    if is_const(e):
+        return int(e.value), []
+    if e.op != "mul":
+        return 1, [e]
+    (a, x), (b, y) = map(_factors, e.args)
+    return a * b, x + y
+
+
 def unravel(at: Expr, shape: Sequence[Dim]) -> list[Expr]:
     """Return the indices of the element at a place in row-major order."""
     found: list[Expr] = []

@@ -22,6 +22,7 @@ from autosched.topi.arguments import (
     broadcast_shapes,
     number,
     product,
+    quotient,
     same,
     unravel,
 )
@@ -85,8 +86,7 @@ def reshape(a: Tensor, newshape: Sequence[Dim]) -> Tensor:
         raise UsageError("two dimensions are left open", asked=asked, legal="-1 once")
     shape = [as_expr(d) for d in newshape]
     if open_:
-        known = product(d for k, d in enumerate(shape) if k not in open_)
-        shape[open_[0]] = simplify(te.floordiv(product(a.shape), known))
+        shape[open_[0]] = quotient(a.shape, (d for k, d in enumerate(shape) if k not in open_))
     if not same(product(a.shape), product(shape)):
         why = f"{product(a.shape)!r} elements are not {product(shape)!r}"
         raise UsageError(why, asked=asked, legal="a shape of as many elements")
