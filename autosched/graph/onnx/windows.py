@@ -73,10 +73,12 @@ def sliding(node: Node, x: Tensor, kernel: Sequence[Dim]) -> Sliding:
     form = auto_pad(node)
     if form.startswith("SAME"):
         count = [te.floordiv(d + (s - 1), s) for d, s in zip(size, strides, strict=True)]
-        total = [te.max((n - 1) * s + r - d, 0) for n, s, r, d in zip(count, strides, reach, size, strict=True)]
-        less = [te.floordiv(t, 2) for t in total]
-        more = [t - half for t, half in zip(total, less, strict=True)]
-        before, after = (less, more) if form == "SAME_UPPER" else (more, less)
+        total = [(n - 1) * s + r - d for n, s, r, d in zip(count, strides, reach, size, strict=True)]
+        if node.kind == "Conv":  # pools, by the standard's formula, begin later where windows leave gaps
+            total = [te.max(t, 0) for t in total]
+        less, more = [te.truncdiv(t, 2) for t in total], [te.truncdiv(t + 1, 2) for t in total]
+        before = less if form == "SAME_UPPER" else more
+        after = [t - b for t, b in zip(total, before, strict=True)]
     else:
         given = numbers(node, "pads", 2 * rank, 0, 0) if form == "NOTSET" else [0] * (2 * rank)
         before, after = [as_expr(p) for p in given[:rank]], [as_expr(p) for p in given[rank:]]

@@ -39,7 +39,9 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
         for k, d in enumerate(size):
             e, n = grid(*i[:-1], rank - 1 - k).astype(of), d.astype(of)
             e = (e + 1) / 2 * (n - 1) if aligned else ((e + 1) * n - 1) / 2
-            e = _brought_inside(te.nearbyint(e) if mode == "nearest" else e, n, border, aligned)
+            e = te.nearbyint(e) if mode == "nearest" else e
+            if (mode, border) != ("bicubic", "border"):  # there, only elements are those of the border, as in PyTorch
+                e = _brought_inside(e, n, border, aligned)
             found = e if found is None else te.select(i[-1] <= k - 1, found, e)
         assert found is not None
         return found
