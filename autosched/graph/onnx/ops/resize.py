@@ -79,9 +79,10 @@ def _axis(node: Node, mode: str, size: Dim, out: Dim, scale: Fraction | None, ro
     # scale = num / den
     num, den = (out, size) if scale is None else (scale.numerator, scale.denominator)
     if mode in ("half_pixel", "pytorch_half_pixel"):
-        if mode == "pytorch_half_pixel" and out == 1:
-            return _Axis(size, out, 0, -1, 2, scale)
-        return _Axis(size, out, 2 * den, den - num, 2 * num, scale)
+        start = den - num
+        if mode == "pytorch_half_pixel":
+            start = plain(te.select(as_expr(out) > 1, as_expr(start), as_expr(-num)))
+        return _Axis(size, out, 2 * den, start, 2 * num, scale)
     if mode == "asymmetric":
         return _Axis(size, out, den, 0, num, scale)
     whole = out if scale is None or not isinstance(size, int) else Fraction(size) * scale
