@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from autosched.codegen.artifact import Artifact
 from autosched.codegen.signature import Param
-from autosched.errors import ModelError
+from autosched.errors import ModelError, TargetError
 from autosched.graph import memory
 from autosched.graph.building import build_all, check_effort
+from autosched.graph.export import compile_c_program
 from autosched.graph.kernels import Cutter, bytes_of, calls_of, param_of
 from autosched.graph.layout import prepared
+from autosched.graph.linking import link, weights_of
 from autosched.graph.model import Graph, restored
 from autosched.graph.program import Place, Program
 from autosched.ir.dtype import dtype
@@ -94,10 +97,20 @@ class CompiledModel:
 
         Raises ModelError for an input that is missing, or has another shape or type.
         """
-        given, made = self._arrays(inputs)
-        for k in range(len(self.program.calls)):
-            self._call(k, given, made)
+        given = [self._checked(p, inputs) for p in self.program.inputs]
+        found = self.module(*given, *self._weights)
+        made = found if isinstance(found, (tuple, list)) else [found]
         return self._named(dict(zip((p.name for p in self.program.outputs), made, strict=True)))
+
+    @cached_property
+    def module(self) -> Module:
+        """One function for all kernels: inputs, weights (as one array of bytes), outputs."""
+        return Module(linked(self.program, self.target), self.target)
+
+    @cached_property
+    def _weights(self) -> list[Array]:
+        """The argument that the weights are; none without weights."""
+        return [weights_of(self.program)] if self.program.weights else []
 
     def intermediates(self, inputs: Mapping[str, Any], wanted: Sequence[Tensor]) -> dict[Tensor, Array]:
         """The values of tensors that lie in memory between kernels (`values_of`), after one run."""
@@ -164,6 +177,15 @@ class CompiledModel:
         whole = np.zeros(self.memory.arena + memory.ALIGNMENT, np.uint8)
         start = -whole.ctypes.data % memory.ALIGNMENT
         return whole[start : start + self.memory.arena]
+
+
+def linked(program: Program, target: Target, *, profile: bool = False) -> Artifact:
+    """The program as one function; see `linking.link`. Raises TargetError for a target without one."""
+    if target.kind == "llvm":
+        return link(program, target, profile=profile)
+    if target.kind == "c":
+        return compile_c_program(program, target, profile=profile)
+    raise TargetError("models run on the CPU", asked=f"target {target}", legal="llvm or c")
 
 
 def _numpy(p: Param) -> np.dtype[Any]:
