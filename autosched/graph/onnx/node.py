@@ -93,7 +93,10 @@ class Node:
 
     def number(self, t: Tensor) -> Any:
         """The one element of a tensor, as a Python number."""
-        return self.values(t).reshape(-1)[0].item()
+        found = self.values(t)
+        if found.size != 1:
+            raise self.refused(f"{t!r} is no single number", "a tensor of one element")
+        return found.item()
 
     def is_known(self, t: Tensor) -> bool:
         """Whether `values` or `dims` would say something."""

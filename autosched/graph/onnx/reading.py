@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _STANDARD = ("", "ai.onnx")
 #: bytes that computing constants may take: a model says their shapes, and may say anything
 MOST_CONSTANT_BYTES = 4 << 30
+#: bytes that one tensor may take
+MOST_TENSOR_BYTES = 64 << 30
 
 #: sizes for names of dimensions or for inputs: `{"batch": 8}`, `{"data": [1, 3, 224, 224]}`
 Shapes = Mapping[str, int | Sequence[int]]
@@ -289,7 +291,7 @@ class _Reader:
             name = n.name or next((o for o in n.output if o), n.op_type)
             inputs = [_found(scope, x, f"node {name!r} of {self.name}") if x else None for x in n.input]
             outputs = self._node(n, name, inputs, scope, opsets)
-            found = {o: self._settled(v) for o, v in zip(n.output, outputs, strict=False) if o}
+            found = {o: self._settled(v, name) for o, v in zip(n.output, outputs, strict=False) if o}
             scope.update(found)
             if note:
                 tensors = {o: v for o, v in found.items() if isinstance(v, Tensor)}
@@ -396,14 +398,17 @@ class _Reader:
         return [scope.get(o) for o in f.output]
 
     # -- constants --------------------------------------------------------------------------------
-    def _settled(self, v: Value) -> Value:
-        """A value; where it depends on constants alone, the constant."""
+    def _settled(self, v: Value, name: str) -> Value:
+        """A value that node computes; where it depends on constants alone, the constant."""
         if isinstance(v, list):
-            return [self._settled(x) for x in v]
+            return [self._settled(x, name) for x in v]
         if not isinstance(v, Tensor) or v in self.constants or v in self.inputs.values():
             return v
         if all(d.op == "const" for d in v.shape):
             size = int(np.prod([int(d.value) for d in v.shape], dtype=object)) * v.dtype.bytes
+            if size > MOST_TENSOR_BYTES:
+                why, legal = f"its result takes {size} bytes", f"{MOST_TENSOR_BYTES >> 30} GB at most"
+                raise ModelError(why, asked=f"node {name!r} of {self.name}", legal=legal)
             if size > MOST_CONSTANT_BYTES - self.bytes:
                 return v
         array = evaluated(v, self.constants)

@@ -11,7 +11,7 @@ from autosched.graph.onnx.node import Node, Value, operator
 from autosched.ir import expr as ir
 from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import accumulator, broadcast_shapes
 from autosched.topi.elementwise import elementwise, stretched
@@ -38,6 +38,8 @@ def literal(node: Node, t: Tensor) -> Tensor | Expr:
 
 def element(node: Node, t: Tensor) -> Expr:
     """The only element of a tensor."""
+    if not all(is_const(d, 1) for d in t.shape):
+        raise node.refused(f"{t!r} is no single number", "a tensor of one element")
     found = literal(node, t)
     return found if isinstance(found, Expr) else t(*[0] * t.ndim)
 

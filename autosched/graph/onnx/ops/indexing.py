@@ -15,7 +15,7 @@ from autosched import te, topi
 from autosched.graph.known import evaluated
 from autosched.graph.onnx.node import Node, operator
 from autosched.graph.onnx.ops.elementwise import converted, literal
-from autosched.graph.onnx.ops.movement import axis_of, moved
+from autosched.graph.onnx.ops.movement import axis_of, check_rank, check_shape, moved
 from autosched.ir import expr as ir
 from autosched.ir.buffers import row_major_offset
 from autosched.ir.expr import Expr, is_const
@@ -54,9 +54,18 @@ def gather(node: Node, x: Tensor, indices: Tensor) -> Tensor:
     return moved(shape, lambda *i: x(*i[:at], place(*i[at:end]), *i[end:]), "gather")
 
 
+def _check_inside(node: Node, indices: Tensor, x: Tensor, axis: int) -> None:
+    """Raise ModelError where places of indices, but for an axis, are none of a tensor."""
+    check_rank(node, indices, x.ndim)
+    for k, (d, e) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if k != axis and is_const(d) and is_const(e) and d.value > e.value:
+            raise node.refused(f"{indices!r} is longer than {x!r} along axis {k}", f"{e} at most")
+
+
 @operator("GatherElements")
 def gather_elements(node: Node, x: Tensor, indices: Tensor) -> Tensor:
     at = axis_of(node, node.attr("axis", 0), x.ndim)
+    _check_inside(node, indices, x, at)
     place = _places(node, indices, x.shape[at])
     return moved(indices.shape, lambda *i: x(*i[:at], place(*i), *i[at + 1 :]), "gather_elements")
 
@@ -65,8 +74,9 @@ def gather_elements(node: Node, x: Tensor, indices: Tensor) -> Tensor:
 def gather_nd(node: Node, x: Tensor, indices: Tensor) -> Tensor:
     batch, outer = node.attr("batch_dims", 0), indices.ndim - 1
     depth = number(indices.shape[-1], node.kind)
-    if batch + depth > x.ndim or batch > outer:
+    if batch + depth > x.ndim or not 0 <= batch <= outer:
         raise node.refused(f"{depth} indices and {batch} batch dimensions for {x.ndim}", "at most one for each")
+    check_shape(node, indices, [*x.shape[:batch], *indices.shape[batch:]])
 
     def body(*i: Expr) -> object:
         place = [_inside(indices(*i[:outer], m), x.shape[batch + m]) for m in range(depth)]
@@ -120,6 +130,8 @@ def _scattered(
 @operator("Scatter", "ScatterElements")
 def scatter_elements(node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     axis = axis_of(node, node.attr("axis", 0), x.ndim)
+    check_rank(node, indices, x.ndim)
+    check_shape(node, updates, indices.shape)
 
     def place(p: Sequence[Expr]) -> Sequence[Expr]:
         return [*p[:axis], _from_end(indices(*p), x.shape[axis]), *p[axis + 1 :]]
@@ -132,13 +144,12 @@ def scatter_nd(node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tenso
     depth = number(indices.shape[-1], node.kind)
     if not 1 <= depth <= x.ndim:
         raise node.refused(f"{depth} indices for {x.ndim} dimensions", "1 at least, and at most one for each")
-    return _scattered(
-        node,
-        x,
-        updates,
-        indices.ndim - 1,
-        lambda p: [_from_end(indices(*p, m), x.shape[m]) for m in range(depth)],
-    )
+    check_shape(node, updates, [*indices.shape[:-1], *x.shape[depth:]])
+
+    def place(p: Sequence[Expr]) -> Sequence[Expr]:
+        return [_from_end(indices(*p, m), x.shape[m]) for m in range(depth)]
+
+    return _scattered(node, x, updates, indices.ndim - 1, place)
 
 
 @operator("TensorScatter")
@@ -146,6 +157,9 @@ def tensor_scatter(node: Node, x: Tensor, update: Tensor, begins: Tensor | None 
     at, mode = axis_of(node, node.attr("axis", -2), x.ndim), node.attr("mode", "linear")
     if mode not in ("linear", "circular"):
         raise node.refused(f"mode={mode!r} is unknown", "linear, circular")
+    check_shape(node, update, [update.shape[at] if k == at else d for k, d in enumerate(x.shape)])
+    if begins is not None:
+        check_shape(node, begins, x.shape[:1])
 
     def body(*i: Expr) -> object:
         p: Any = i[at] if begins is None else i[at] - begins(i[0]).astype("int32")
@@ -160,6 +174,7 @@ def tensor_scatter(node: Node, x: Tensor, update: Tensor, begins: Tensor | None 
 def one_hot(node: Node, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     (count,) = node.dims(depth) if depth.dtype.is_integer else [int(node.number(depth))]
     at = axis_of(node, node.attr("axis", -1), indices.ndim + 1)
+    check_shape(node, values, [2])
     found = node.constants.get(values)
     off, on = values(0), values(1)
     if found is not None:

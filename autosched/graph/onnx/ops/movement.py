@@ -24,6 +24,28 @@ def moved(shape: Sequence[Dim], body: Callable[..., object], name: str) -> Tenso
     return made
 
 
+def check_rank(node: Node, x: Tensor, rank: int) -> None:
+    """Raise ModelError for a tensor of another number of dimensions."""
+    if x.ndim != rank:
+        raise node.refused(f"{x!r} has {x.ndim} dimensions", f"{rank}")
+
+
+def check_shape(node: Node, x: Tensor, shape: Sequence[Dim]) -> None:
+    """Raise ModelError for a tensor that is certainly of another shape: what is read by its places would be outside."""
+    if x.ndim != len(shape) or any(
+        is_const(d) and is_const(e) and d.value != e.value for d, e in zip(x.shape, map(as_expr, shape), strict=True)
+    ):
+        raise node.refused(f"{x!r} does not go with the other operands", f"a tensor of shape {list(shape)}")
+
+
+def lengths_of(node: Node, t: Tensor) -> list[Dim]:
+    """The elements of a tensor as dimensions, or multiples of these."""
+    found = node.dims(t)
+    if wrong := [d for d in found if isinstance(d, int) and not 0 <= d < 2**40]:
+        raise node.refused(f"{wrong[0]} is no length", "0 or more, as memory has room for")
+    return found
+
+
 def axis_of(node: Node, axis: int, rank: int) -> int:
     """An axis counted from 0. Raises ModelError for one that a tensor of that rank does not have."""
     if not -rank <= axis < rank:
@@ -62,12 +84,13 @@ def constant(node: Node) -> Tensor:
 @operator("ConstantOfShape")
 def constant_of_shape(node: Node, shape: Tensor) -> Tensor:
     value = node.attr("value", np.zeros(1, "float32"))
-    return topi.full(node.dims(shape), value.dtype, value.reshape(-1)[0].item())
+    return topi.full(lengths_of(node, shape), value.dtype, value.reshape(-1)[0].item())
 
 
 @operator("EyeLike")
 def eye_like(node: Node, x: Tensor) -> Tensor:
     of = element_type(node, node.attrs["dtype"]) if "dtype" in node.attrs else x.dtype
+    check_rank(node, x, 2)
     shift = node.attr("k", 0)
     return moved(x.shape, lambda i, j: te.select(j - i == shift, te.const(1, of), te.const(0, of)), "eye")
 
@@ -171,7 +194,7 @@ def unsqueeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
 
 @operator("Expand")
 def expand(node: Node, x: Tensor, to: Tensor) -> Tensor:
-    wide = broadcast_shapes(x.shape, node.dims(to), node.kind)
+    wide = broadcast_shapes(x.shape, lengths_of(node, to), node.kind)
     return te.compute(wide, lambda *i: stretched(x, i, wide), name="T_expand", tag="broadcast")
 
 
@@ -276,6 +299,8 @@ def pad(
     if mode == "constant":
         fill = te.const(node.attr("value", 0), x.dtype) if value is None else element(node, value)
         return topi.nn.pad(x, before, after, fill)
+    if any(is_const(x.shape[k], 0) and (low[k], high[k]) != (0, 0) for k in chosen):
+        raise node.refused("there is nothing that a border could repeat", "mode='constant'")
     view = _BORDERS[mode](x, axes=chosen)
     dims = [simplify(d + b + a) for d, b, a in zip(x.shape, before, after, strict=True)]
     return moved(dims, lambda *i: view(*(e - b for e, b in zip(i, before, strict=True))), "pad")
@@ -283,7 +308,10 @@ def pad(
 
 @operator("Tile")
 def tile(node: Node, x: Tensor, repeats: Tensor) -> Tensor:
-    return topi.tile(x, node.dims(repeats))
+    times = lengths_of(node, repeats)
+    if len(times) != x.ndim:
+        raise node.refused(f"{len(times)} numbers for {x.ndim} dimensions", "one for each")
+    return topi.tile(x, times)
 
 
 @operator("Trilu")
@@ -294,7 +322,8 @@ def trilu(node: Node, x: Tensor, k: Tensor | None = None) -> Tensor:
 
 @operator("ReverseSequence")
 def reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
-    batch, time = node.attr("batch_axis", 1), node.attr("time_axis", 0)
+    batch, time = (axis_of(node, node.attr(name, k), x.ndim) for name, k in (("batch_axis", 1), ("time_axis", 0)))
+    check_shape(node, lengths, [x.shape[batch]])
 
     def body(*i: Expr) -> object:
         length = te.min(lengths(i[batch]).astype("int32"), x.shape[time])
@@ -306,8 +335,8 @@ def reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
 
 @operator("DepthToSpace")
 def depth_to_space(node: Node, x: Tensor) -> Tensor:
-    b = node.attr("blocksize")
-    n, c, h, w = x.shape
+    check_rank(node, x, 4)
+    b, (n, c, h, w) = node.attr("blocksize"), x.shape
     if b < 1 or not is_const(simplify(te.floormod(c, b * b)), 0):
         raise node.refused(f"{c} channels in blocks of {b} x {b}", "a multiple of the block's elements")
     depth = simplify(te.floordiv(c, b * b))
@@ -322,8 +351,8 @@ def depth_to_space(node: Node, x: Tensor) -> Tensor:
 
 @operator("SpaceToDepth")
 def space_to_depth(node: Node, x: Tensor) -> Tensor:
-    b = node.attr("blocksize")
-    n, c, h, w = x.shape
+    check_rank(node, x, 4)
+    b, (n, c, h, w) = node.attr("blocksize"), x.shape
     if b < 1 or not all(is_const(simplify(te.floormod(d, b)), 0) for d in (h, w)):
         raise node.refused(f"an image of {h} x {w} in blocks of {b} x {b}", "multiples of the block's size")
 
