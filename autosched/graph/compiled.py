@@ -20,6 +20,7 @@ from autosched.graph.layout import prepared
 from autosched.graph.linking import link, weights_of
 from autosched.graph.model import Graph, restored
 from autosched.graph.program import Place, Program
+from autosched.graph.small import carried, returned
 from autosched.ir.dtype import dtype
 from autosched.ir.printer import file_name
 from autosched.runtime.module import Module
@@ -148,6 +149,7 @@ class CompiledModel:
                 result[name] = restored(value, {t: found[f"{name}.{k}"] for k, t in enumerate(value)})
             else:
                 result[name] = None if value is None else found[name]
+            result[name] = returned(result[name], self.graph.small.get(name))
         return result
 
     def _checked(self, p: Param, inputs: Mapping[str, Any]) -> Array:
@@ -155,7 +157,7 @@ class CompiledModel:
         if p.name not in inputs:
             legal = f"its inputs are {', '.join(map(str, self.program.inputs))}"
             raise ModelError(f"no value for {p.name!r}", asked=asked, legal=legal)
-        array = np.asarray(inputs[p.name])
+        array = carried(np.asarray(inputs[p.name]))
         if array.dtype != _numpy(p) or array.shape != p.shape:
             raise ModelError(f"{p.name!r} is {array.dtype}{list(array.shape)}", asked=asked, legal=f"needed: {p}")
         return np.ascontiguousarray(array).reshape(array.shape)

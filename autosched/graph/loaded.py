@@ -11,6 +11,7 @@ import numpy as np
 from autosched.errors import ModelError
 from autosched.graph.model import Array, Graph, restored, tensors_of
 from autosched.graph.onnx.reading import NeedsValues, Shapes, parse, read, stem_of
+from autosched.graph.small import carried, returned
 from autosched.runtime.device import resolve_target
 from autosched.target import TargetLike
 from autosched.te.reference import reference
@@ -105,8 +106,10 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     missing = [name for name in graph.inputs if name not in inputs]
     if missing:
         raise ModelError(f"no value for {', '.join(missing)}", asked=f"run {graph.name}")
-    values: dict[Tensor, Array] = {t: np.asarray(inputs[name]) for name, t in graph.inputs.items()} | graph.constants
+    values: dict[Tensor, Array] = {
+        t: carried(np.asarray(inputs[name])) for name, t in graph.inputs.items()
+    } | graph.constants
     wanted = list(dict.fromkeys(t for v in graph.outputs.values() for t in tensors_of(v) if t not in values))
     found = reference([*values, *wanted], [*values.values()])
     values.update(zip(wanted, found, strict=True))
-    return {name: restored(v, values) for name, v in graph.outputs.items()}
+    return {name: returned(restored(v, values), graph.small.get(name)) for name, v in graph.outputs.items()}

@@ -32,6 +32,7 @@ class Graph:
     constants: placeholder -> its value: the weights, and what was computed from constants alone
     steps:     the nodes in order, for messages, profiles and comparing intermediates
     layouts:   the tensors of steps whose axes are kept in another order than the model says, and that order
+    small:     name of an output -> its type, where kernels carry its values in a wider one: see `graph.small`
     """
 
     name: str
@@ -40,6 +41,7 @@ class Graph:
     constants: dict[Tensor, Array]
     steps: Sequence[Step] = field(default=(), repr=False)
     layouts: dict[Tensor, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    small: dict[str, np.dtype[Any]] = field(default_factory=dict, repr=False)
 
 
 def tensors_of(v: Any) -> list[Tensor]:

@@ -19,6 +19,7 @@ import numpy as np
 from autosched import te
 from autosched.errors import ModelError
 from autosched.graph.known import Undecided, known
+from autosched.graph.small import carried, carrier, is_small
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr
 from autosched.ir.visit import rebuild
@@ -65,6 +66,8 @@ class Node:
     bodies: dict[str, Callable[[Sequence[Value]], list[Value]]] = field(default_factory=dict, repr=False)
     #: what the type checker of the standard says of each output: a NumPy type, or None
     output_types: Sequence[np.dtype[Any] | None] = ()
+    #: tensors whose values are of a type that no kernel stores: see `graph.onnx.small`
+    small: dict[Tensor, np.dtype[Any]] = field(default_factory=dict, repr=False)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute, or the default of the standard, which the caller says."""
@@ -74,8 +77,10 @@ class Node:
         """A tensor of these values."""
         array = np.ascontiguousarray(value, dtype=None if dtype is None else to_dtype(dtype).numpy)
         array = array.reshape(np.shape(value))  # ascontiguousarray makes one dimension of none
-        made = te.placeholder(array.shape, to_dtype(array.dtype), name="constant")
-        self.constants[made] = array
+        made = te.placeholder(array.shape, carrier(array.dtype), name="constant")
+        self.constants[made] = carried(array)
+        if is_small(array.dtype):
+            self.small[made] = array.dtype
         return made
 
     def values(self, t: Tensor) -> Array:

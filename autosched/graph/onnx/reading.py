@@ -24,7 +24,7 @@ from autosched.graph.known import Undecided, evaluated
 from autosched.graph.model import Array, Graph, Step
 from autosched.graph.onnx import ops
 from autosched.graph.onnx.node import OPERATORS, Dim, Node, Value
-from autosched.ir.dtype import dtype as to_dtype
+from autosched.graph.small import carried, carrier, is_small
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 
@@ -127,6 +127,7 @@ class _Reader:
         self.opsets = {_domain(o.domain): o.version for o in model.opset_import} or {"": 1}
         self.functions = {(_domain(f.domain), f.name): f for f in model.functions}
         self.constants: dict[Tensor, Array] = {}
+        self.small: dict[Tensor, np.dtype[Any]] = {}
         self.sizes: dict[str, Expr] = {}
         self.inputs: dict[str, Tensor] = {}
         self.steps: list[Step] = []
@@ -149,7 +150,9 @@ class _Reader:
                 raise ModelError("a shape depends on values that only a run knows", asked=self.name) from None
             raise NeedsValues(self.name, names) from None
         outputs = {o.name: _found(scope, o.name, f"output of {self.name}") for o in proto.output}
-        return Graph(self.name, self.inputs, outputs, self.constants, self.steps)
+        types = {o.name: self._declared(o) for o in proto.output}
+        small = {name: of for name, of in types.items() if of is not None and is_small(of)}
+        return Graph(self.name, self.inputs, outputs, self.constants, self.steps, small=small)
 
     # -- what is given --------------------------------------------------------------------------
     def _enter_constants(self, proto: Any, scope: MutableMapping[str, Value]) -> None:
@@ -177,9 +180,9 @@ class _Reader:
 
     def _check_type(self, of: np.dtype[Any], where: str) -> None:
         try:
-            to_dtype(of)
+            carrier(of)
         except AutoschedError:
-            legal = "bool, integers of 8 to 64 bits, float16, bfloat16, float32 and float64"
+            legal = "bool, integers of up to 64 bits, floats of 4 to 64 bits"
             raise ModelError(
                 f"elements of type {of} are not supported", asked=f"{where} of {self.name}", legal=legal
             ) from None
@@ -192,9 +195,20 @@ class _Reader:
             raise ModelError(why, asked=f"{what!r} of {self.name}", legal="weights of that size in all")
 
     def _constant(self, array: Array, name: str) -> Tensor:
-        made = te.placeholder(array.shape, to_dtype(array.dtype), name=_word(name))
-        self.constants[made] = array
+        made = self._placeholder(array.shape, array.dtype, name)
+        self.constants[made] = carried(array)
         return made
+
+    def _placeholder(self, shape: Sequence[Dim], of: np.dtype[Any], name: str) -> Tensor:
+        made = te.placeholder(shape, carrier(of), name=_word(name))
+        if is_small(of):
+            self.small[made] = of
+        return made
+
+    def _declared(self, info: Any) -> np.dtype[Any] | None:
+        """The type that the model says an output is of."""
+        number = info.type.tensor_type.elem_type
+        return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
 
     def _input(self, info: Any) -> Value:
         """The placeholder of an input; the constant, where its value is given."""
@@ -213,7 +227,7 @@ class _Reader:
             raise NeedsValues(f"input {info.name!r} of {self.name}", [info.name])
         of = self.onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
         self._check_type(np.dtype(of), f"input {info.name!r}")
-        made = te.placeholder(self._shape(info), to_dtype(np.dtype(of)), name=_word(info.name))
+        made = self._placeholder(self._shape(info), np.dtype(of), info.name)
         self.inputs[info.name] = made
         return made
 
@@ -291,11 +305,24 @@ class _Reader:
             name = n.name or next((o for o in n.output if o), n.op_type)
             inputs = [_found(scope, x, f"node {name!r} of {self.name}") if x else None for x in n.input]
             outputs = self._node(n, name, inputs, scope, opsets)
+            self._note_small(n, inputs, outputs, opsets)
             found = {o: self._settled(v, name) for o, v in zip(n.output, outputs, strict=False) if o}
             scope.update(found)
             if note:
                 tensors = {o: v for o, v in found.items() if isinstance(v, Tensor)}
                 self.steps.append(Step(n.op_type, name, tensors))
+
+    def _note_small(self, n: Any, inputs: Sequence[Value], outputs: Sequence[Value], opsets: Mapping[str, int]) -> None:
+        """Note results that are of the type of an input, which is carried in a wider one."""
+        types = [self.small.get(x) if isinstance(x, Tensor) else None for x in inputs]
+        schema = self._schema(n, opsets) if any(types) else None
+        if schema is None:
+            return
+        named = {schema.inputs[min(k, len(schema.inputs) - 1)].type_str: of for k, of in enumerate(types) if of}
+        for k, v in enumerate(outputs):
+            of = named.get(schema.outputs[min(k, len(schema.outputs) - 1)].type_str)
+            if of is not None and isinstance(v, Tensor):
+                self.small.setdefault(v, of)
 
     def _node(
         self, n: Any, name: str, inputs: list[Value], scope: MutableMapping[str, Value], opsets: Mapping[str, int]
@@ -316,6 +343,7 @@ class _Reader:
             list(n.output),
             self.constants,
             {k: self._body(a.g, scope, opsets) for k, a in attrs.items() if a.HasField("g")},
+            small=self.small,
         )
         assert reader is not None
         try:
@@ -383,7 +411,7 @@ class _Reader:
     def _type(self, x: Value) -> Any:
         if not isinstance(x, Tensor):
             return self.onnx.TypeProto()
-        of = self.onnx.helper.np_dtype_to_tensor_dtype(x.dtype.numpy)
+        of = self.onnx.helper.np_dtype_to_tensor_dtype(self.small.get(x, x.dtype.numpy))
         dims = [int(d.value) if d.op == "const" else None for d in x.shape]
         return self.onnx.helper.make_tensor_type_proto(of, dims)
 
@@ -415,7 +443,10 @@ class _Reader:
         if array is None:
             return v
         self._count(array.nbytes, v.name)
-        return self._constant(np.asarray(array), v.name)
+        made = self._constant(np.asarray(array), v.name)
+        if v in self.small:
+            self.small[made] = self.small[v]
+        return made
 
 
 def _with_attributes(n: Any, given: Mapping[str, Any]) -> Any:

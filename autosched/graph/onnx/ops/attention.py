@@ -116,7 +116,7 @@ def attention(
     scores, is_masked = _masked(node, scores, mask, past_key, lengths)
     stages.append(scores)
     if node.attr("softmax_precision"):
-        scores = narrowed(scores, dtype_of(node, node.attr("softmax_precision")))
+        scores = narrowed(scores, dtype_of(node, node.attr("softmax_precision"), of))
     weights = masked_softmax(scores) if is_masked else topi.nn.softmax(scores)
     stages.append(weights)
     y = _weighted(weights, values, q, of)

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Any
 
 from autosched import te, topi
+from autosched.graph import small
 from autosched.graph.onnx.node import Node, Value, operator
 from autosched.ir import expr as ir
 from autosched.ir.dtype import DType
@@ -192,12 +193,25 @@ def converted(x: Tensor, to: DType) -> Tensor:
 
 @operator("Cast")
 def cast(node: Node, x: Tensor) -> Tensor:
-    return converted(x, element_type(node, node.attr("to")))
+    of = small.of_number(node.attr("to"))
+    return _cast(node, x, of, x.dtype if of is not None else element_type(node, node.attr("to")))
 
 
 @operator("CastLike")
 def cast_like(node: Node, x: Tensor, like: Tensor) -> Tensor:
-    return converted(x, like.dtype)
+    return _cast(node, x, node.small.get(like), like.dtype)
+
+
+def _cast(node: Node, x: Tensor, of: Any, to: DType) -> Tensor:
+    """Elements as values of a small type, or of another where there is none."""
+    if of is None:
+        return topi.cast(x, to) if x in node.small else converted(x, to)
+    saturate, mode = bool(node.attr("saturate", 1)), node.attr("round_mode", "up")
+    if mode not in small.ROUND_MODES:
+        raise node.refused(f"round_mode {mode!r}", ", ".join(small.ROUND_MODES))
+    made = elementwise(x, lambda e: small.rounded(e, of, saturate, mode), f"to_{of.name}")
+    node.small[made] = of
+    return made
 
 
 @operator("BitCast")

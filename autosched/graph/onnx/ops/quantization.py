@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from autosched import te, topi
+from autosched.graph import small
 from autosched.graph.onnx.node import Node, operator
+from autosched.graph.onnx.ops.elementwise import element_type
 from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, is_const
@@ -22,17 +24,9 @@ from autosched.topi.arguments import accumulator, axis_of, broadcast_shapes, pro
 from autosched.topi.elementwise import stretched
 
 
-def dtype_of(node: Node, number: int | None, default: object = None) -> DType:
+def dtype_of(node: Node, number: int | None, default: object) -> DType:
     """The element type that an attribute names by its number in ONNX; the default for 0."""
-    from onnx import helper
-
-    if not number:
-        return to_dtype(default)
-    try:
-        return to_dtype(np.dtype(helper.tensor_dtype_to_np_dtype(number)))
-    except (ValueError, KeyError):
-        legal = "bool, integers of 8 to 64 bits, float16, bfloat16, float32 and float64"
-        raise node.refused(f"element type {number} is not supported", legal) from None
+    return element_type(node, number) if number else to_dtype(default)
 
 
 def at_scale(node: Node, t: Tensor, x: Tensor) -> Callable[..., Expr]:
@@ -49,27 +43,39 @@ def at_scale(node: Node, t: Tensor, x: Tensor) -> Callable[..., Expr]:
     return lambda *i: t(*(te.floordiv(e, block) if k == at else e for k, e in enumerate(i)))
 
 
-def quantized(value: Expr, zero: Expr | None, of: DType) -> Expr:
+def quantized(value: Expr, zero: Expr | None, of: DType | np.dtype[Any]) -> Expr:
     """A float as the nearest of the integers of a type, ties to even, after the zero point is added."""
     sums = value.dtype if value.dtype.bits == 64 else to_dtype("float32")
     rounded = te.nearbyint(value.astype(sums))
     moved = rounded if zero is None else rounded + zero.astype(sums)
-    return te.max(te.min(moved, te.const(float(of.max), sums)), te.const(float(of.min), sums)).astype(of)
+    if not isinstance(of, DType):
+        (low, high), of = small.limits(of), small.carrier(of)
+    else:
+        low, high = of.min, of.max
+    return te.max(te.min(moved, te.const(float(high), sums)), te.const(float(low), sums)).astype(of)
 
 
 @operator("QuantizeLinear")
 def quantize(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
-    of = zero.dtype if zero is not None else dtype_of(node, node.attr("output_dtype"), "uint8")
-    if not of.is_integer:
-        raise node.refused(f"{of} is no quantised type", "integers")
+    of: Any = small.of_number(node.attr("output_dtype", 0)) or dtype_of(node, node.attr("output_dtype"), "uint8")
+    if zero is not None:
+        of = node.small.get(zero, zero.dtype)
+    is_float = not isinstance(of, DType) and of.name.startswith("float")
+    if isinstance(of, DType) and not of.is_integer:
+        raise node.refused(f"{of} is no quantised type", "integers, and floats of 4 to 8 bits")
     inner = dtype_of(node, node.attr("precision"), scale.dtype if scale.dtype.is_float else "float32")
     scale_at, zero_at = at_scale(node, scale, x), None if zero is None else at_scale(node, zero, x)
 
     def body(*i: Expr) -> Expr:
         quotient = x(*i).astype(inner) / scale_at(*i).astype(inner)
+        if is_float:
+            return small.rounded(quotient, of, bool(node.attr("saturate", 1)))
         return quantized(quotient, None if zero_at is None else zero_at(*i), of)
 
-    return te.compute(x.shape, body, name="quantize")
+    made = te.compute(x.shape, body, name="quantize")
+    if not isinstance(of, DType):
+        node.small[made] = of
+    return made
 
 
 @operator("DequantizeLinear")

@@ -103,7 +103,7 @@ def window(node: Node, size: Tensor) -> Tensor:
         raise node.refused(f"a window of {count} points", f"0 to {MOST_TABLE}")
     turn = 2 * math.pi * np.arange(count) / max(count if node.attr("periodic", 1) else count - 1, 1)
     values = sum(a * np.cos(k * turn) for k, a in enumerate(_WINDOWS[node.kind]))
-    return node.constant(values, dtype_of(node, node.attr("output_datatype", 1)))
+    return node.constant(values, dtype_of(node, node.attr("output_datatype"), "float32"))
 
 
 @operator("MelWeightMatrix")
@@ -121,4 +121,4 @@ def mel_weights(node: Node, bins: Tensor, length: Tensor, rate: Tensor, low: Ten
     is_rising = (j >= left) & ((j < centre) | ((j == centre) & (right <= centre)))
     values = np.where(is_rising, rising, np.where((j >= centre) & (j < right), falling, 0.0))
     values = np.where((left == centre) & (right <= centre) & (j == centre), 1.0, values)
-    return node.constant(values, dtype_of(node, node.attr("output_datatype", 1)))
+    return node.constant(values, dtype_of(node, node.attr("output_datatype"), "float32"))
