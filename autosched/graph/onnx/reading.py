@@ -367,6 +367,8 @@ class _Reader:
             return self._array_or_text(value)
         if a.type == self.onnx.AttributeProto.SPARSE_TENSOR:
             return self._dense(value)
+        if a.type == self.onnx.AttributeProto.TYPE_PROTO:
+            return value
         if isinstance(value, bytes):
             return value.decode(errors="replace")
         if isinstance(value, (str, int, float)):
