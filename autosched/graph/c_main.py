@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from string import Template
 
 from autosched.codegen.c_program import c_name
@@ -163,7 +164,7 @@ $load
     if (next < argc) wrong |= differs(&arrays[i], memory[i], contents(argv[next++], arrays[i].count * arrays[i].element));
     else print(&arrays[i], memory[i]);
   }
-  return wrong;
+$close  return wrong;
 }
 """)
 
@@ -172,33 +173,35 @@ _OPTIONS = """\
     if (argv[next][1] == 'n') runs = atoi(argv[next + 1]);
 """
 _MAKEFILE = Template("""\
-# make            the command `main`, with loops on all cores
-# make OPENMP=    on one core, for a compiler without OpenMP
-NAME = $name
+# make            the command `main`
+${note}NAME = $name
 CFLAGS = -O3 -march=native
 OPENMP = $openmp
 FLAGS = -std=c99 -Wall -Wextra -Werror -fno-strict-aliasing -fno-math-errno -fno-trapping-math -ffp-contract=$contract
 OBJECTS = $objects
 
 main: main.o $$(OBJECTS)
-	$$(CC) $$(OPENMP) main.o $$(OBJECTS) -o $$@ $$(LDFLAGS) -lm
+	$$(CC) $$(OPENMP) main.o $$(OBJECTS) -o $$@ $$(LDFLAGS) $libraries
 
-$$(NAME).so: $$(OBJECTS)
-	$$(CC) -shared $$(OPENMP) $$(OBJECTS) -o $$@ $$(LDFLAGS) -lm
-
-%.o: %.c $$(NAME).h
+$shared
+main.o $made: %.o: %.c $$(NAME).h
 	$$(CC) $$(FLAGS) $$(CFLAGS) $$(OPENMP) -fPIC -c $$< -o $$@
 
 clean:
-	rm -f main $$(NAME).so main.o $$(OBJECTS)
+	rm -f main main.o $made
 
 .PHONY: clean
 """)
+_ON_ONE_CORE = "# make OPENMP=    with loops on one core, for a compiler without OpenMP\n"
+_SHARED = """
+$(NAME).so: $(OBJECTS)
+	$(CC) -shared $(OPENMP) $(OBJECTS) -o $@ $(LDFLAGS) -lm
+"""
 _KINDS = {"float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32", "float64": "FLOAT64"}
 
 
-def main_source(program: Program, *, arrays: bool = False) -> str:
-    """main.c. `arrays`: the weights are compiled in."""
+def main_source(program: Program, *, arrays: bool = False, device: bool = False) -> str:
+    """main.c. `arrays`: the weights are compiled in; `device`: the program is a launcher of OpenCL."""
     name, signature = c_name(program.name), signature_of(program)
     shown = [p for p in signature.params if p in (*signature.inputs[: len(program.inputs)], *signature.outputs)]
     passed = [f"(void *)memory[{i}]" for i in range(len(shown))]
@@ -210,6 +213,10 @@ def main_source(program: Program, *, arrays: bool = False) -> str:
         options = '  const char *path = "weights.bin";\n' + _OPTIONS
         options += "    if (argv[next][1] == 'w') path = argv[next + 1];\n"
         load = f"  const uint8_t *const weights = (const uint8_t *)contents(path, {weight_offsets(program)[1]});"
+    if device:
+        passed = ["device", *(p for p in passed if p != "weights")]
+        opened = f"{name}_open(\"{name}.cl\", {'weights' if load else 'NULL'})"
+        load += f"\n  struct {name} *const device = {opened};\n  if (device == NULL) return 2;"
     return _MAIN.substitute(
         name=name,
         usage=usage,
@@ -217,6 +224,7 @@ def main_source(program: Program, *, arrays: bool = False) -> str:
         count=len(shown),
         options=f"{options}  }}",
         load=load,
+        close=f"  {name}_close(device);\n" if device else "",
         passed=", ".join(passed),
     )
 
@@ -228,11 +236,17 @@ def _row(p: Param) -> str:
     return f'  {{"{title}", {kind}, {of.bytes}, {bytes_of(p) // of.bytes}, {int(p.is_output)}}},\n'
 
 
-def makefile(program: Program, sources: list[str]) -> str:
-    """A Makefile for the sources besides main.c."""
+def makefile(program: Program, sources: Sequence[str], libraries: Sequence[str] = ()) -> str:
+    """A Makefile for the sources, or objects, besides main.c."""
+    parallel = any(k.meta.get("parallel") for k in program.kernels)
+    made = [s.removesuffix(".c") + ".o" for s in sources if s.endswith(".c")]
     return _MAKEFILE.substitute(
         name=c_name(program.name),
-        openmp="-fopenmp" if any(k.meta.get("parallel") for k in program.kernels) else "",
+        openmp="-fopenmp" if parallel else "",
         contract="off" if any(k.meta.get("strict") for k in program.kernels) else "fast",
-        objects=" ".join(s.removesuffix(".c") + ".o" for s in sources),
+        objects=" ".join([*made, *(s for s in sources if not s.endswith(".c"))]),
+        made=" ".join(made),
+        libraries=" ".join([*libraries, "-lm"]),
+        shared=_SHARED if made else "",
+        note=_ON_ONE_CORE if made and parallel else "",
     )

@@ -23,8 +23,8 @@ from autosched.target import Target
 
 Array = np.ndarray[Any, Any]
 
-#: functions in C that call kernels, which no kernel may be called
-OWN_NAMES = ("run", "now", "bytes_for", "max_threads", "status_of_call", "before", "after", "W", "A")
+#: functions, macros and files in C around the kernels, whose names nothing else may have
+OWN_NAMES = ("run", "now", "bytes_for", "max_threads", "status_of_call", "before", "after", "TRY", "W", "A", "weights")
 #: what the names of a program and of a kernel are the beginning of, in C and in machine code
 _SUFFIXES = ("", "_in", "_bytes", "_memory", "_weights", "_packed", "_packed_workspace", "_packed_time")
 
@@ -122,6 +122,8 @@ def _elements(p: Param) -> int:
 
 def check(program: Program, kind: str) -> None:
     """Raise BuildError for kernels that do not fit together, or are not of that kind."""
+    if c_name(program.name) in OWN_NAMES:
+        raise _refused(program, "calls", f"no program can be called {program.name!r} in C", "another name")
     names = {*OWN_NAMES, *(c_name(program.name) + s for s in _SUFFIXES)}
     for k in program.kernels:
         if k.kind != kind:

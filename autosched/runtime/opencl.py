@@ -168,6 +168,13 @@ class OpenCLBoundCall(DeviceCall):
             return (time.perf_counter() - begun) / number
         return nanoseconds * 1e-9 / number
 
+    def times(self) -> list[float]:
+        """Seconds of each launch of one call, by the device's clock."""
+        self._ready()
+        events = self._enqueue()
+        self._wait(events)
+        return [self._attempt(lambda e: (e.profile.end - e.profile.start) * 1e-9, e) for e in events]
+
     def _enqueue(self) -> list[Any]:
         enqueue, queue = opencl().enqueue_nd_range_kernel, self._session.queue
         return [self._attempt(enqueue, queue, kernel, extents, block) for kernel, extents, block in self._launches]
