@@ -215,7 +215,7 @@ def main_source(program: Program, *, arrays: bool = False, device: bool = False)
         load = f"  const uint8_t *const weights = (const uint8_t *)contents(path, {weight_offsets(program)[1]});"
     if device:
         passed = ["device", *(p for p in passed if p != "weights")]
-        opened = f"{name}_open(\"{name}.cl\", {'weights' if load else 'NULL'})"
+        opened = f'{name}_open("{name}.cl", {"weights" if load else "NULL"})'
         load += f"\n  struct {name} *const device = {opened};\n  if (device == NULL) return 2;"
     return _MAIN.substitute(
         name=name,

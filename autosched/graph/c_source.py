@@ -190,7 +190,9 @@ def header_source(program: Program, *, arrays: bool = False, memory: bool = True
         more.append(f"/* The weights, in weights.c. */\nextern const uint8_t *const {name}_weights;")
     if memory:
         told = f"/* {name} in memory of the caller: {name}_memory() bytes, from a multiple of {ALIGNMENT} on. */"
-        more.append(f"{told}\n{prototype(signature, suffix='_in', more=['char *memory'])};\nint64_t {name}_memory(void);")
+        more.append(
+            f"{told}\n{prototype(signature, suffix='_in', more=['char *memory'])};\nint64_t {name}_memory(void);"
+        )
     guard = re.sub(r"\W", "_", f"{name}_h", flags=re.ASCII).upper()
     return header(guard, [signature], more if program.weights else more[1:])
 

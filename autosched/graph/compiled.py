@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,16 +15,19 @@ from autosched.codegen.signature import Param
 from autosched.errors import ModelError, TargetError
 from autosched.graph import memory
 from autosched.graph.building import build_all, check_effort
-from autosched.graph.export import compile_c_program
+from autosched.graph.export import Exported, compile_c_program, export_c, export_llvm, export_opencl
 from autosched.graph.kernels import Cutter, bytes_of, calls_of, param_of
 from autosched.graph.layout import prepared
 from autosched.graph.linking import link, weights_of
+from autosched.graph.merging import merge_launches
 from autosched.graph.model import Graph, restored
 from autosched.graph.program import Place, Program
 from autosched.graph.small import carried, returned
 from autosched.ir.dtype import dtype
 from autosched.ir.printer import file_name
+from autosched.runtime import ndarray as nd
 from autosched.runtime.module import Module
+from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 
@@ -37,6 +41,16 @@ class Memory:
     arena: int
     apart: int
     alive: int
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A call of a kernel: the model's nodes that it computes, where its schedule came from, and its seconds."""
+
+    nodes: str
+    workload: Workload
+    provenance: Mapping[str, Any]
+    seconds: float
 
 
 class CompiledModel:
@@ -109,9 +123,47 @@ class CompiledModel:
         return Module(linked(self.program, self.target), self.target)
 
     @cached_property
-    def _weights(self) -> list[Array]:
-        """The argument that the weights are; none without weights."""
-        return [weights_of(self.program)] if self.program.weights else []
+    def _weights(self) -> list[Any]:
+        """The arguments that the weights are: one array of bytes; on a device, which keeps them, one each."""
+        weights = self.program.weights
+        if self.target.kind == "opencl":
+            device = nd.device(self.target.kind)
+            return [nd.array(w, device) for w in weights]
+        return [weights_of(self.program)] if weights else []
+
+    def export(self, folder: str | os.PathLike[str], *, arrays: bool = False) -> Exported:
+        """Write what needs nothing of this library: for c, C99 that `cc` builds alone; for llvm, objects, a header and a
+        shared library; for opencl, kernels and a launcher. `weights.bin` has the weights.
+
+        arrays: weights as C arrays, too, for the target c
+
+        Raises BuildError or FileError.
+        """
+        if self.target.kind == "c":
+            return export_c(self.program, folder, arrays=arrays)
+        if arrays:
+            raise TargetError("arrays of C are for C", asked=f"export, target {self.target}", legal="the target c")
+        export = export_opencl if self.target.kind == "opencl" else export_llvm
+        return export(self.program, folder, self.target)
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[Timed]:
+        """The median time of each call of a kernel over some runs, in order. For llvm and c."""
+        module = Module(linked(self.program, self.target, profile=True), self.target)
+        given = [self._checked(p, inputs) for p in self.program.inputs]
+        taken = []
+        for _ in range(repeat + 1):
+            found = module(*given, *self._weights)
+            taken.append(np.array(found[-1] if isinstance(found, (tuple, list)) else found))
+        median = np.median(np.stack(taken[1:]), axis=0)
+        return [
+            Timed(
+                call.name,
+                self.cut.kernels[call.kernel].workload,
+                self.modules[call.kernel].provenance,
+                float(ns) * 1e-9,
+            )
+            for call, ns in zip(self.program.calls, median, strict=True)
+        ]
 
     def intermediates(self, inputs: Mapping[str, Any], wanted: Sequence[Tensor]) -> dict[Tensor, Array]:
         """The values of tensors that lie in memory between kernels (`values_of`), after one run."""
@@ -187,7 +239,10 @@ def linked(program: Program, target: Target, *, profile: bool = False) -> Artifa
         return link(program, target, profile=profile)
     if target.kind == "c":
         return compile_c_program(program, target, profile=profile)
-    raise TargetError("models run on the CPU", asked=f"target {target}", legal="llvm or c")
+    if target.kind == "opencl" and not profile:
+        return merge_launches(program, target)
+    legal = "llvm and c" if profile else "llvm, c and opencl"
+    raise TargetError("there is no such function of a model", asked=f"target {target}", legal=legal)
 
 
 def _numpy(p: Param) -> np.dtype[Any]:

@@ -139,7 +139,9 @@ def check(program: Program, kind: str) -> None:
         params = kernel.signature.params
         where = f"{kernel.signature.name}, call {number}"
         if len(params) != len(call.places):
-            raise _refused(program, where, f"it takes {len(params)} arrays and gets {len(call.places)}", str(kernel.signature))
+            raise _refused(
+                program, where, f"it takes {len(params)} arrays and gets {len(call.places)}", str(kernel.signature)
+            )
         for p, place in zip(params, call.places, strict=True):
             _check_place(program, where, p, place)
 

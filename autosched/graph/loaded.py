@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autosched.errors import ModelError
+from autosched.graph.compiled import CompiledModel
 from autosched.graph.model import Array, Graph, restored, tensors_of
 from autosched.graph.onnx.reading import NeedsValues, Shapes, parse, read, stem_of
 from autosched.graph.small import carried, returned
+from autosched.graph.tuning import TunedModel, tune_model
 from autosched.runtime.device import resolve_target
 from autosched.target import TargetLike
 from autosched.te.reference import reference
@@ -19,8 +21,6 @@ from autosched.te.tensor import Tensor
 
 if TYPE_CHECKING:
     import onnx
-
-    from autosched.graph.compiled import CompiledModel
 
 
 class Model:
@@ -36,6 +36,7 @@ class Model:
         self.name = name or proto.graph.name or "model"
         #: inputs whose values decide shapes: their values are compiled in
         self.deciding: tuple[str, ...] = ()
+        self._compiled: dict[Any, CompiledModel] = {}
 
     @property
     def input_names(self) -> list[str]:
@@ -74,19 +75,68 @@ class Model:
         return evaluate(self.graph_for(inputs), inputs)
 
     def compile(
-        self, target: TargetLike = None, *, effort: str = "quick", records: str | None = None,
+        self,
+        target: TargetLike = None,
+        *,
+        effort: str = "quick",
+        records: str | None = None,
         values: Mapping[str, Any] | None = None,
-    ) -> CompiledModel:  # fmt: skip
-        """Compile for fixed shapes."""
-        from autosched.graph.compiled import CompiledModel
+        progress: Callable[[int, int], None] = lambda done, of: None,
+    ) -> CompiledModel:
+        """Compile for the shapes that were given.
 
-        return CompiledModel(self.graph(values), resolve_target(target), effort, records)
+        effort:   what is done for a kernel without a record: "quick" takes what a model of this machine predicts, "none"
+                  the default schedule
+        records:  a folder to read records from, instead of the usual ones
+        values:   arrays for inputs whose values decide shapes; they are compiled in
+        progress: is called with the numbers of kernels that are done, and of all
+
+        Raises ModelError, also for a dimension that is not known; BuildError or LowerError.
+        """
+        return CompiledModel(self.graph(values), resolve_target(target), effort, records, progress)
 
     def run(self, inputs: Mapping[str, Any], target: TargetLike = None, *, effort: str = "none") -> dict[str, Any]:
-        """Compile for these inputs' shapes, and run."""
-        from autosched.graph.compiled import CompiledModel
+        """The outputs by name. The model is compiled once for each set of shapes, and for each value of an input that
+        decides shapes.
 
-        return CompiledModel(self.graph_for(inputs), resolve_target(target), effort).run(inputs)
+        Raises ModelError for inputs that are missing or do not fit, and what `compile` raises.
+        """
+        self._check(inputs)
+        to = resolve_target(target)
+        shapes = tuple((name, np.shape(x)) for name, x in inputs.items() if isinstance(x, np.ndarray))
+        decided = tuple(repr(inputs.get(name)) for name in self.deciding)
+        key = (str(to), effort, shapes, decided)
+        if key not in self._compiled:
+            shown = {**self.shapes, **dict(shapes)}
+            graph = (
+                Model(self.proto, shown, self.name).graph_for(inputs) if not self.deciding else self.graph_for(inputs)
+            )
+            self._compiled[key] = CompiledModel(graph, to, effort)
+        return self._compiled[key].run(inputs)
+
+    def tune(self, target: TargetLike = None, *, inputs: Mapping[str, Any] | None = None, **options: Any) -> TunedModel:
+        """Tune the distinct kernels under one budget, each as important as it is often called; their records serve every
+        model and workload with the same kernel.
+
+        inputs:  first the untuned model is compared with `onnx.reference` on these
+        options: of `tune_tasks`: budget_s, trials, records, strategy, seed, measure, progress
+
+        Raises ModelError; VerificationError, before anything is measured, where the untuned model is wrong.
+        """
+        proto = self.proto if inputs is not None else None
+        return tune_model(self.graph(), resolve_target(target), proto, inputs, **options)
+
+    def _check(self, inputs: Mapping[str, Any]) -> None:
+        """Raise ModelError for inputs that are missing, or that there are not."""
+        asked, legal = f"run {self.name}", f"its inputs are {', '.join(self.input_names) or 'none'}"
+        if not isinstance(inputs, Mapping):
+            raise ModelError(f"{type(inputs).__name__} is no mapping", asked=asked, legal="arrays by name of input")
+        missing = [name for name in self.input_names if name not in inputs]
+        unknown = [name for name in inputs if name not in self.input_names]
+        if missing:
+            raise ModelError(f"no value for {', '.join(map(repr, missing))}", asked=asked, legal=legal)
+        if unknown:
+            raise ModelError(f"there is no input {unknown[0]!r}", asked=asked, legal=legal)
 
 
 def load(

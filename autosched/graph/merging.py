@@ -250,7 +250,9 @@ def _items(source: str) -> Iterator[str]:
         conditions += code.startswith("#if")
         conditions -= code.startswith("#endif")
         braces += code.count("{") - code.count("}")
-        ended = not code.endswith("\\") if code.startswith("#") or lines[0].startswith("#") else code.endswith((";", "}"))
+        ended = (
+            not code.endswith("\\") if code.startswith("#") or lines[0].startswith("#") else code.endswith((";", "}"))
+        )
         if conditions == 0 and braces == 0 and ended:
             yield "\n".join(lines)
             lines = []

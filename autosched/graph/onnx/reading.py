@@ -393,9 +393,7 @@ class _Reader:
         return call
 
     # -- functions --------------------------------------------------------------------------------
-    def _standard_body(
-        self, n: Any, inputs: Sequence[Value], opsets: Mapping[str, int]
-    ) -> tuple[Any, dict[str, Any]]:
+    def _standard_body(self, n: Any, inputs: Sequence[Value], opsets: Mapping[str, int]) -> tuple[Any, dict[str, Any]]:
         """The function that the standard defines an operator by, for operands of these types; and the attributes that
         nodes need not have."""
         schema = self._schema(n, opsets)
