@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from autosched import __version__
-from autosched.cli.arguments import VERBS, add_arguments
+from autosched.cli.arguments import OF_MODELS, VERBS, add_arguments
 from autosched.cli.failures import exit_status, interruptible, readable_streams, warnings_as_lines
 from autosched.cli.options import Parser, field_values, program
 from autosched.errors import UsageError, did_you_mean
@@ -66,7 +66,8 @@ def _run(words: Sequence[str]) -> int:
     if verb is not None and verb not in VERBS:
         legal = f"{did_you_mean(verb, VERBS)}verbs: {', '.join(VERBS)}"
         raise UsageError("no such verb", asked=f"{program()} {verb}", legal=legal)
-    parser = make_parser(verb)
+    of_model = verb in OF_MODELS and (verb == "compile" or any(w.endswith(".onnx") for w in words))
+    parser = make_parser(verb, of_model)
     args, unknown = parser.parse_known_args(words)
     if unknown:
         raise _unrecognised(unknown[0], args)
@@ -75,21 +76,22 @@ def _run(words: Sequence[str]) -> int:
         return UsageError.exit_status
     args.words = list(words)
     with _workers(args):
-        module: Any = importlib.import_module(f"autosched.cli.{_HOME.get(args.verb, args.verb)}")
+        home = "models" if of_model else _HOME.get(args.verb, args.verb)
+        module: Any = importlib.import_module(f"autosched.cli.{home}")
         status: int = module.run(args)
     return status
 
 
 def _workers(args: Any) -> AbstractContextManager[None]:
     """Processes that load the compiler while this one loads what `tune` needs, which takes them."""
-    if args.verb != "tune" or args.at:
+    if args.verb != "tune" or getattr(args, "at", None):
         return nullcontext()
     from autosched.measure import MeasureOptions, early_workers  # no other verb needs these at once
 
     return early_workers(args.target, MeasureOptions(**field_values(args, MeasureOptions)))
 
 
-def make_parser(chosen: str | None = None) -> Parser:
+def make_parser(chosen: str | None = None, of_model: bool = False) -> Parser:
     """The parser. It has the options of the chosen verb only; of the others it knows the names."""
     parser = Parser(
         prog=program(),
@@ -101,7 +103,7 @@ def make_parser(chosen: str | None = None) -> Parser:
     for verb, (_, what) in VERBS.items():
         sub = verbs.add_parser(verb, help=what)
         if verb == chosen:
-            add_arguments(sub, verb)
+            add_arguments(sub, verb, of_model)
             sub.set_defaults(parser=sub)
     return parser
 

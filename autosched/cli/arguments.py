@@ -37,6 +37,7 @@ def tune(parser: argparse.ArgumentParser) -> None:
       %(prog)s box_blur --target opencl --trials 500 --input holiday.jpg
       %(prog)s box_blur --param channels=1 --size height=1280 --size width=1920
       %(prog)s box_blur --at height=240,width=320 --at height=1280,width=1920 --budget 3m
+      %(prog)s model.onnx --help
     """
     options.add_workload(parser)
     options.add_target(parser)
@@ -66,6 +67,66 @@ def tune(parser: argparse.ArgumentParser) -> None:
         "--input", metavar="IMAGE", help="tune on this image; it sets channels and dtype unless --param does"
     )
     _add_search(parser, "folder to resume from and record to; default ./records if there is one, else your own")
+
+
+def compile_model(parser: argparse.ArgumentParser) -> None:
+    """Compile a model to files that need nothing of autosched.
+
+    For llvm a shared library with a header and objects; for c, C99 sources, which `cc` builds alone; for opencl, kernels
+    and a launcher. Kernels take the best records there are, else what a model of this machine predicts.
+
+    examples:
+      %(prog)s model.onnx -o model/
+      %(prog)s model.onnx -o model/ --target c --shape data:1x3x224x224
+    """
+    _add_model(parser)
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write, made where missing")
+    options.add_flag(parser, "--arrays", "with --target c: weights as C arrays, too, so that nothing has to be loaded")
+    _add_source(parser)
+
+
+def tune_model(parser: argparse.ArgumentParser) -> None:
+    """Tune the kernels of a model under one budget, each as important as it is often called.
+
+    First the untuned model is compared with the reference evaluator of ONNX on random inputs. Records of kernels serve
+    every model with the same kernel. Ctrl-C ends the search and keeps what was found.
+
+    examples:
+      %(prog)s model.onnx --budget 10m
+    """
+    _add_model(parser)
+    options.add_count(parser, "--trials", f"trials for all kernels together; default {TASK_TRIALS} for each")
+    _add_budget(parser, "time for all kernels, such as 10m")
+    options.add_flag(parser, "--unverified", "do not compare with the reference first")
+    _add_search(parser, "folder to resume from and record to; default ./records if there is one, else your own")
+
+
+def run_model(parser: argparse.ArgumentParser) -> None:
+    """Run a model on arrays, and time it.
+
+    Inputs come from a .npz file, by name, or from .npy files; those that are not given are random. Outputs go to a .npz
+    file, or are summed up in a line each.
+
+    examples:
+      %(prog)s model.onnx --inputs in.npz -o out.npz
+      %(prog)s model.onnx --profile --verify
+      %(prog)s model.onnx --compare onnxruntime
+    """
+    _add_model(parser)
+    about = "FILE.npz with arrays by name, or NAME=FILE.npy; may be repeated"
+    options.add_list(parser, "--inputs", "FILE", about)
+    parser.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs")
+    options.add_flag(parser, "--profile", "print each kernel: time, share of the roofline, origin of its schedule")
+    options.add_flag(parser, "--verify", "compare every intermediate with onnx.reference; exit status 5 if one differs")
+    parser.add_argument("--compare", choices=("onnxruntime",), help="time another runtime beside it")
+    _add_source(parser)
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX file")
+    about = "the shape of an input, data:1x3x224x224, or a symbolic dimension, batch:8; may be repeated"
+    options.add_list(parser, "--shape", "NAME:SIZES", about)
+    options.add_target(parser)
 
 
 def tasks(parser: argparse.ArgumentParser) -> None:
@@ -119,6 +180,7 @@ def run(parser: argparse.ArgumentParser) -> None:
       %(prog)s box_blur
       %(prog)s box_blur holiday.jpg -o blurred.png --target opencl
       %(prog)s box_blur scan.png --verify
+      %(prog)s model.onnx --help
     """
     options.add_workload(parser, sizes=False)
     parser.add_argument(
@@ -352,10 +414,11 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
 
 #: verb -> its options, and what it does, in the order of the help text
 VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
-    "tune": (tune, "find the fastest schedule of a workload on this machine"),
+    "tune": (tune, "find the fastest schedule of a workload, or of the kernels of a model"),
     "tasks": (tasks, "tune several workloads under one budget"),
     "build": (build, "compile a workload with the best schedule known"),
-    "run": (run, "run a workload on an image"),
+    "compile": (compile_model, "compile an ONNX model to a library, to C or to OpenCL"),
+    "run": (run, "run a workload on an image, or an ONNX model on arrays"),
     "show": (show, "print a schedule, its loops, source or assembly"),
     "sketch": (sketch, "print what tuning searches, as templates to edit"),
     "explain": (explain, "say what each call of a schedule is worth"),
@@ -367,10 +430,17 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "doctor": (doctor, "say what autosched finds on this machine"),
 }
 
+#: verb -> its options where it is about a model
+OF_MODELS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+    "compile": compile_model,
+    "tune": tune_model,
+    "run": run_model,
+}
 
-def add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+
+def add_arguments(parser: argparse.ArgumentParser, verb: str, of_model: bool = False) -> None:
     """Give the parser of a verb its options, description and examples."""
-    add, _ = VERBS[verb]
+    add = OF_MODELS[verb] if of_model else VERBS[verb][0]
     about, _, examples = (inspect.getdoc(add) or "").partition("\n\nexamples:\n")
     parser.description, parser.epilog = about, f"examples:\n{examples}"
     add(parser)

@@ -103,16 +103,20 @@ class Model:
         """
         self._check(inputs)
         to = resolve_target(target)
-        shapes = tuple((name, np.shape(x)) for name, x in inputs.items() if isinstance(x, np.ndarray))
-        decided = tuple(repr(inputs.get(name)) for name in self.deciding)
-        key = (str(to), effort, shapes, decided)
+        shapes = {name: np.shape(x) for name, x in inputs.items() if isinstance(x, np.ndarray)}
+        key = (str(to), effort, tuple(shapes.items()), self._decided(inputs))
         if key not in self._compiled:
-            shown = {**self.shapes, **dict(shapes)}
-            graph = (
-                Model(self.proto, shown, self.name).graph_for(inputs) if not self.deciding else self.graph_for(inputs)
-            )
-            self._compiled[key] = CompiledModel(graph, to, effort)
+            at = Model(self.proto, {**self.shapes, **shapes}, self.name)
+            at.deciding = self.deciding
+            compiled = CompiledModel(at.graph_for(inputs), to, effort)
+            self.deciding = at.deciding
+            key = (*key[:-1], self._decided(inputs))
+            self._compiled[key] = compiled
         return self._compiled[key].run(inputs)
+
+    def _decided(self, inputs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The values of the inputs that decide shapes, to be compared."""
+        return tuple(repr(np.asarray(inputs[name], object).tolist()) for name in self.deciding)
 
     def tune(self, target: TargetLike = None, *, inputs: Mapping[str, Any] | None = None, **options: Any) -> TunedModel:
         """Tune the distinct kernels under one budget, each as important as it is often called; their records serve every

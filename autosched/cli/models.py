@@ -1,0 +1,247 @@
+"""`autosched compile`, `tune` and `run` of an ONNX model."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from autosched.cli import options
+from autosched.cli.arguments import TASK_TRIALS
+from autosched.cli.failures import interrupted_status
+from autosched.cli.tune import search_arguments
+from autosched.errors import ModelError, UsageError, VerificationError, check_path, named_file
+from autosched.graph import CompiledModel, Model, load
+from autosched.graph.tuning import check
+from autosched.graph.verifying import verify
+from autosched.ir.expr import is_const
+from autosched.report.progress import make_display
+from autosched.report.summary import Standing, standing
+from autosched.report.text import duration, plural, ratio, seconds, table
+from autosched.runtime.device import resolve_target
+from autosched.space.samples import random_inputs
+
+Arrays = dict[str, Any]
+#: seconds for which a model is timed
+TIMING_S = 1.0
+
+
+def run(args: argparse.Namespace) -> int:
+    model = load(args.model, shapes=_shapes(args.shape))
+    verbs: dict[str, Callable[[argparse.Namespace, Model], int]] = {"compile": _compile, "tune": _tune, "run": _run}
+    return verbs[args.verb](args, model)
+
+
+def _shapes(words: list[str]) -> dict[str, Any]:
+    """Sizes from `data:1x3x224x224` or `batch:8`."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, colon, text = word.rpartition(":")
+        sizes = text.replace(",", "x").strip("[]").split("x")
+        if not colon or not name or not all(s.strip().isdigit() for s in sizes):
+            legal = "NAME:1x3x224x224 for an input, NAME:8 for a symbolic dimension"
+            raise UsageError("it is no shape", asked=f"--shape {word}", legal=legal)
+        numbers = [int(s) for s in sizes]
+        found[name] = numbers[0] if len(numbers) == 1 else numbers
+    return found
+
+
+# -- compile --------------------------------------------------------------------------------------
+def _compile(args: argparse.Namespace, model: Model) -> int:
+    compiled, took = _compiled(args, model)
+    written = compiled.export(args.output, arrays=args.arrays)
+    if args.json:
+        options.emit({"model": model.name, "output": args.output, "files": dict(written.files), "build_s": took})
+        return 0
+    print(_headline(compiled, took))
+    print(f"{args.output}: {written}")
+    return 0
+
+
+def _compiled(
+    args: argparse.Namespace, model: Model, values: Mapping[str, Any] | None = None
+) -> tuple[CompiledModel, float]:
+    begun = time.perf_counter()
+    show = sys.stderr.isatty() and not args.json
+
+    def progress(done: int, of: int) -> None:
+        if show:
+            print(f"\r{done} of {plural(of, 'kernel')}", end="\n" if done == of else "", file=sys.stderr, flush=True)
+
+    compiled = model.compile(args.target, records=options.records_folder(args), values=values, progress=progress)
+    return compiled, time.perf_counter() - begun
+
+
+def _headline(compiled: CompiledModel, took: float) -> str:
+    used, cut = compiled.memory, compiled.cut
+    weights = sum(w.nbytes for w in compiled.program.weights)
+    memory = f"arena {used.arena:,} bytes (tensors {used.apart:,}, alive at once {used.alive:,}), weights {weights:,}"
+    kernels = f"{plural(len(cut.kernels), 'kernel')} in {plural(len(cut.calls), 'call')}"
+    return f"{compiled.graph.name} for {compiled.target}: {kernels}, compiled in {duration(took)}\n{memory}"
+
+
+# -- tune -----------------------------------------------------------------------------------------
+def _tune(args: argparse.Namespace, model: Model) -> int:
+    inputs = None if args.unverified else _random(model, {})
+    limited = args.trials is not None or args.budget is not None
+    with make_display(args.progress, sys.stderr) as display:
+        search = search_arguments(args)
+        if not limited:
+            search["trials"] = TASK_TRIALS * len(model.compile(args.target, effort="none").cut.kernels)
+        else:
+            search["trials"] = args.trials
+        tuned = model.tune(args.target, inputs=inputs, **search, progress=display)
+    result = tuned.tasks
+    if args.json:
+        options.emit({"model": model.name, "verified": len(tuned.compared)} | (result.to_json() if result else {}))
+    elif result is None:
+        print(f"{model.name}: nothing to tune, it has no kernel with work")
+    else:
+        rows = [
+            [r.workload, f"{w:g}", str(r.trials), seconds(r.default_seconds), seconds(r.seconds), ratio(r.speedup)]
+            for r, w in zip(result.results, result.weights, strict=True)
+        ]
+        print("\n".join(table(rows, ["kernel", "calls", "trials", "default", "best", "speed-up"], range(1, 6))))
+        if tuned.compared:
+            print(f"{plural(len(tuned.compared), 'tensor')} of the untuned model agree with onnx.reference")
+        change = f"{seconds(result.default_objective)} -> {seconds(result.objective)}"
+        print(f"all kernels of one run: {change} after {plural(result.trials, 'trial')}, {duration(result.elapsed_s)}")
+    return interrupted_status() if result is not None and result.interrupted else 0
+
+
+# -- run ------------------------------------------------------------------------------------------
+def _run(args: argparse.Namespace, model: Model) -> int:
+    given = _given(args.inputs, model)
+    inputs = _random(model, given)
+    graph = model.graph_for(inputs)
+    compiled, took = _compiled(args, model, {name: inputs[name] for name in model.deciding})
+    assert compiled.graph.name == graph.name
+    outputs = compiled.run(inputs)
+    report: dict[str, Any] = {"model": model.name, "target": str(compiled.target), "build_s": took}
+    if args.verify:
+        report["verified"] = _verify(compiled, model, inputs)
+    ours = _time(lambda: compiled.run(inputs))
+    theirs = _beside(args, model, inputs) if args.compare else None
+    report |= {"seconds": ours, args.compare or "other": theirs}
+    if args.output is not None:
+        with named_file(f"--output {args.output}"):
+            np.savez(
+                check_path(args.output, f"--output {args.output}"),
+                **{k: v for k, v in outputs.items() if v is not None},
+            )
+    if args.json:
+        options.emit(report | {"outputs": {name: _described(x) for name, x in outputs.items()}})
+        return 0
+    print(_headline(compiled, took))
+    if missing := [name for name in model.input_names if name not in given]:
+        print(f"note: random values for {', '.join(missing)}", file=sys.stderr)
+    for name, x in outputs.items():
+        print(f"{name}: {_described(x)}")
+    if args.verify:
+        print(f"{plural(report['verified'], 'tensor')} agree with onnx.reference")
+    beside = "" if theirs is None else f"; {args.compare} {seconds(theirs)}, {ratio(theirs / ours)} of that"
+    print(f"a run takes {seconds(ours)}{beside}")
+    if args.profile:
+        print("\n".join(_profile(compiled, inputs, ours)))
+    return 0
+
+
+def _given(words: list[str], model: Model) -> Arrays:
+    """The arrays of `FILE.npz` and `NAME=FILE.npy`."""
+    found: Arrays = {}
+    for word in words:
+        name, equals, file = word.rpartition("=")
+        path = check_path(file, f"--inputs {word}")
+        with named_file(f"--inputs {word}"):
+            try:
+                loaded = np.load(path, allow_pickle=False)
+            except ValueError as error:
+                raise UsageError(str(error), asked=f"--inputs {word}", legal=".npz or .npy") from None
+        if isinstance(loaded, np.ndarray):
+            if not equals and len(model.input_names) != 1:
+                legal = f"NAME={file}, of {', '.join(model.input_names)}"
+                raise UsageError("which input is it for?", asked=f"--inputs {word}", legal=legal)
+            found[name or model.input_names[0]] = loaded
+        else:
+            found.update({k: loaded[k] for k in loaded.files})
+    unknown = [name for name in found if name not in model.input_names]
+    if unknown:
+        legal = f"inputs: {', '.join(model.input_names) or 'none'}"
+        raise ModelError(f"there is no input {unknown[0]!r}", asked=f"run {model.name}", legal=legal)
+    return found
+
+
+def _random(model: Model, given: Arrays) -> Arrays:
+    """The inputs that were not given, at random; what looks things up is within what it looks up."""
+    graph = model.graph({k: x for k, x in given.items() if k in model.deciding})
+    tensors = {name: t for name, t in graph.inputs.items() if name not in given}
+    wanted = [t for v in graph.outputs.values() if v is not None for t in (v if isinstance(v, list) else [v])]
+    for name, t in tensors.items():
+        if not all(is_const(d) for d in t.shape):
+            legal = f"--shape {name}:SIZES, or --inputs"
+            raise ModelError(
+                f"{name!r} has the shape {list(t.shape)}", asked=f"random inputs of {model.name}", legal=legal
+            )
+    arrays = random_inputs([*tensors.values(), *(t for t in wanted if t not in tensors.values())], {}, 0, model.name)
+    return {**given, **dict(zip(tensors, arrays, strict=False))}
+
+
+def _verify(compiled: CompiledModel, model: Model, inputs: Arrays) -> int:
+    """The number of tensors that were compared. Raises VerificationError for the first that is wrong."""
+    rows = verify(compiled, model.proto, inputs)
+    check(rows, model.name)
+    if not rows:
+        raise VerificationError("there is nothing to compare", asked=f"run {model.name} --verify")
+    return len(rows)
+
+
+def _time(action: Callable[[], object]) -> float:
+    """The median seconds of a call."""
+    action()
+    taken: list[float] = []
+    end = time.perf_counter() + TIMING_S
+    while len(taken) < 5 or time.perf_counter() < end:
+        begun = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - begun)
+    return statistics.median(taken)
+
+
+def _beside(args: argparse.Namespace, model: Model, inputs: Arrays) -> float:
+    """Seconds of ONNX Runtime, on as many threads."""
+    try:
+        import onnxruntime
+    except ImportError:
+        legal = "pip install onnxruntime"
+        raise UsageError("it is not installed", asked=f"--compare {args.compare}", legal=legal) from None
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = resolve_target(args.target).num_threads
+    session = onnxruntime.InferenceSession(model.proto.SerializeToString(), settings)
+    return _time(lambda: session.run(None, inputs))
+
+
+def _described(x: Any) -> str:
+    if not isinstance(x, np.ndarray):
+        return "nothing" if x is None else f"a sequence of {plural(len(x), 'tensor')}"
+    told = f"{x.dtype}{list(x.shape)}"
+    if not x.size or x.dtype.kind not in "fiu":
+        return told
+    return f"{told}, {x.min():.6g} to {x.max():.6g}, mean {x.mean():.6g}"
+
+
+def _profile(compiled: CompiledModel, inputs: Arrays, whole: float) -> list[str]:
+    rows = compiled.profile(inputs)
+    lines = []
+    for r in sorted(rows, key=lambda r: -r.seconds):
+        near = standing(r.workload.args, compiled.target, {}, r.seconds)
+        share = f"{near.fraction:.0%}" if isinstance(near, Standing) else ""
+        source = str(r.provenance.get("kind", ""))
+        lines.append([r.workload.name, seconds(r.seconds), f"{r.seconds / whole:.0%}", share, source, r.nodes[:60]])
+    total = sum(r.seconds for r in rows)
+    header = ["kernel", "time", "share", "roofline", "schedule", "nodes"]
+    return [*table(lines, header, (1, 2, 3)), f"all kernels {seconds(total)}"]
