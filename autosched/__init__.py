@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autosched import records, te, tir, topi, tvm
+    from autosched import graph, records, te, tir, topi, tvm
     from autosched.asking import ask_and_tell
     from autosched.building import build, plan, search_space
     from autosched.explaining.explanation import explain
@@ -43,6 +43,7 @@ __all__ = [
     "create_schedule",
     "device",
     "explain",
+    "graph",
     "load_module",
     "lower",
     "nd",
@@ -93,7 +94,7 @@ _HOME = {
     "workload": "autosched.space.workload",
 }
 
-_MODULES = {"nd": "runtime.ndarray", **{name: name for name in ("records", "te", "tir", "topi", "tvm")}}
+_MODULES = {"nd": "runtime.ndarray", **{name: name for name in ("graph", "records", "te", "tir", "topi", "tvm")}}
 
 #: modules that give schedules and functions methods of theirs: `lower(..).script()`, `Schedule.check`, `Schedule.auto`
 _ATTACHING = ("tir", "predicting")

@@ -72,8 +72,8 @@ def tune(parser: argparse.ArgumentParser) -> None:
 def compile_model(parser: argparse.ArgumentParser) -> None:
     """Compile a model to files that need nothing of autosched.
 
-    For llvm a shared library with a header and objects; for c, C99 sources, which `cc` builds alone; for opencl, kernels
-    and a launcher. Kernels take the best records there are, else what a model of this machine predicts.
+    For llvm a shared library with a header and objects; for c, C99 sources, which `cc` builds alone; for opencl,
+    kernels and a launcher. Kernels take the best records there are, else what a model of this machine predicts.
 
     examples:
       %(prog)s model.onnx -o model/
@@ -123,7 +123,7 @@ def run_model(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX file")
+    parser.add_argument("source", metavar="MODEL.onnx", help="an ONNX file")
     about = "the shape of an input, data:1x3x224x224, or a symbolic dimension, batch:8; may be repeated"
     options.add_list(parser, "--shape", "NAME:SIZES", about)
     options.add_target(parser)

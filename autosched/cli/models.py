@@ -32,7 +32,7 @@ TIMING_S = 1.0
 
 
 def run(args: argparse.Namespace) -> int:
-    model = load(args.model, shapes=_shapes(args.shape))
+    model = load(args.source, shapes=_shapes(args.shape))
     verbs: dict[str, Callable[[argparse.Namespace, Model], int]] = {"compile": _compile, "tune": _tune, "run": _run}
     return verbs[args.verb](args, model)
 
@@ -144,7 +144,7 @@ def _run(args: argparse.Namespace, model: Model) -> int:
         print(f"{name}: {_described(x)}")
     if args.verify:
         print(f"{plural(report['verified'], 'tensor')} agree with onnx.reference")
-    beside = "" if theirs is None else f"; {args.compare} {seconds(theirs)}, {ratio(theirs / ours)} of that"
+    beside = "" if theirs is None else f"; {args.compare} takes {seconds(theirs)}, {ratio(theirs / ours)} as long"
     print(f"a run takes {seconds(ours)}{beside}")
     if args.profile:
         print("\n".join(_profile(compiled, inputs, ours)))

@@ -349,7 +349,8 @@ class _Emitter:
         """NAME_in and NAME_bytes: see `CProgram`."""
         run, need = inner_prototypes(self.signature)
         told = [f"// {p}{' (output)' if p.is_output else ''}" for p in self.signature.params]
-        told.append(f"// Returns 0. `workspace` has {self.name}_bytes(threads) bytes, from a multiple of {ALIGNMENT} on.")
+        size = f"{self.name}_bytes(threads)"
+        told.append(f"// Returns 0. `workspace` has {size} bytes, from a multiple of {ALIGNMENT} on.")
         unused = [f"  (void){name};" for name in (self.workspace, self.threads) if name not in extra]
         lines = [*self._ignored(uses), *unused, f"  {self.name}_body({', '.join([*uses, *extra])});", "  return 0;"]
         ignored = [] if self.threads in measured else [f"  (void){self.threads};"]

@@ -60,7 +60,8 @@ class _Sequence(EntryPoints):
     def emit_entry(self, steps: Sequence[Step], area: int, times: int | None) -> None:
         """NAME_packed."""
         w = Writer(self.module)
-        used = {a.param for step in steps for a in step.arguments if a.param is not None} | {times} - {None}
+        used = {a.param for step in steps for a in step.arguments if a.param is not None}
+        used |= set() if times is None else {times}
         given: dict[int | None, str] = {i: element(w, "ptr", "%args", i) for i in sorted(used)}
         given[None] = "%workspace"
         arguments = w.alloca("pointers", f"[{max((len(s.arguments) for s in steps), default=0) + 1} x ptr]", 8)

@@ -161,7 +161,8 @@ $load
   if (runs > 1) printf("%g ms\\n", (seconds() - begun) * 1e3 / runs);
   for (int i = 0; i < COUNT; ++i) {
     if (!arrays[i].is_output) continue;
-    if (next < argc) wrong |= differs(&arrays[i], memory[i], contents(argv[next++], arrays[i].count * arrays[i].element));
+    if (next < argc)
+      wrong |= differs(&arrays[i], memory[i], contents(argv[next++], arrays[i].count * arrays[i].element));
     else print(&arrays[i], memory[i]);
   }
 $close  return wrong;

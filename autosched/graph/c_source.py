@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -203,7 +204,7 @@ def header_source(program: Program, *, arrays: bool = False, memory: bool = True
 def weight_bytes(program: Program) -> Iterator[memoryview]:
     """The block of weights in pieces, without a copy of those that lie in memory row by row."""
     for w in program.weights:
-        data = w.reshape(-1).view(np.uint8)
+        data: Any = w.reshape(-1).view(np.uint8)
         yield memoryview(data)
         yield memoryview(bytes(padded(w.nbytes) - w.nbytes))
 

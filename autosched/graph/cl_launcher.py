@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from string import Template
+from typing import Any
 
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_program import c_name, declared
@@ -184,8 +185,8 @@ int32_t $name(struct $name *$state$takes) {
     if (sizes[i])
       TRY(clEnqueueWriteBuffer($state->queue, $state->buffers[i], CL_FALSE, 0, sizes[i], given[i], 0, NULL, NULL));
   for (int i = 0; i < LAUNCHES; ++i)
-    TRY(clEnqueueNDRangeKernel($state->queue, $state->kernels[i], 3, NULL, launches[i].extents, launches[i].block, 0, NULL,
-                               NULL));
+    TRY(clEnqueueNDRangeKernel($state->queue, $state->kernels[i], 3, NULL, launches[i].extents, launches[i].block, 0,
+                               NULL, NULL));
   for (int i = 0; i < OUTPUTS; ++i) {
     const int k = INPUTS + WEIGHTS + i;
     if (sizes[k])
@@ -223,7 +224,8 @@ def launcher(program: Program, merged: Artifact) -> tuple[str, str]:
     shown = [f"{p}{', written' if p.is_output else ''}" for p in public.params]
     bytes_ = [*map(bytes_of, params), *(b["elements"] * dtype(b["dtype"]).bytes for b in merged.meta["device"])]
     launches = [x for x in merged.meta["launches"] if all(x["grid"])]
-    rows, values = [], []
+    rows: list[str] = []
+    values: list[Any] = []
     for x in launches:
         extents = [g * b for g, b in zip(x["grid"], x["block"], strict=True)]
         words = [", ".join(map(str, extents)), ", ".join(map(str, x["block"]))]

@@ -132,8 +132,8 @@ class CompiledModel:
         return [weights_of(self.program)] if weights else []
 
     def export(self, folder: str | os.PathLike[str], *, arrays: bool = False) -> Exported:
-        """Write what needs nothing of this library: for c, C99 that `cc` builds alone; for llvm, objects, a header and a
-        shared library; for opencl, kernels and a launcher. `weights.bin` has the weights.
+        """Write what needs nothing of this library: for c, C99 that `cc` builds alone; for llvm, objects, a header and
+        a shared library; for opencl, kernels and a launcher. `weights.bin` has the weights.
 
         arrays: weights as C arrays, too, for the target c
 

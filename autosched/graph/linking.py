@@ -112,12 +112,9 @@ def bytes_of(p: Param) -> int:
     """The bytes of an array whose shape is numbers."""
     if 0 in p.shape:
         return 0
-    last = [(n - 1) * step for n, step in zip(p.shape, p.strides, strict=True)] if p.strides else [_elements(p) - 1]
+    shape, strides = p.shape_for({}), p.strides_for({})
+    last = [(n - 1) * step for n, step in zip(shape, strides, strict=True)] if strides else [math.prod(shape) - 1]
     return (1 + sum(last)) * dtype(p.dtype).bytes
-
-
-def _elements(p: Param) -> int:
-    return math.prod(int(n) for n in p.shape)
 
 
 def check(program: Program, kind: str) -> None:

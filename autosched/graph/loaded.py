@@ -85,8 +85,8 @@ class Model:
     ) -> CompiledModel:
         """Compile for the shapes that were given.
 
-        effort:   what is done for a kernel without a record: "quick" takes what a model of this machine predicts, "none"
-                  the default schedule
+        effort:   what is done for a kernel without a record: "quick" takes what a model of this machine predicts,
+                  "none" the default schedule
         records:  a folder to read records from, instead of the usual ones
         values:   arrays for inputs whose values decide shapes; they are compiled in
         progress: is called with the numbers of kernels that are done, and of all
@@ -119,8 +119,8 @@ class Model:
         return tuple(repr(np.asarray(inputs[name], object).tolist()) for name in self.deciding)
 
     def tune(self, target: TargetLike = None, *, inputs: Mapping[str, Any] | None = None, **options: Any) -> TunedModel:
-        """Tune the distinct kernels under one budget, each as important as it is often called; their records serve every
-        model and workload with the same kernel.
+        """Tune the distinct kernels under one budget, each as important as it is often called; their records serve
+        every model and workload with the same kernel.
 
         inputs:  first the untuned model is compared with `onnx.reference` on these
         options: of `tune_tasks`: budget_s, trials, records, strategy, seed, measure, progress

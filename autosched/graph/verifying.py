@@ -24,8 +24,8 @@ TOLERANCE = {16: 2e-2, 32: 1e-3, 64: 1e-6}
 
 @dataclass(frozen=True)
 class Compared:
-    """A tensor of the model beside the reference: `error` is the largest difference as a share of the largest magnitude,
-    `allowed` the most that rounding explains."""
+    """A tensor of the model beside the reference: `error` is the largest difference as a share of the largest
+    magnitude, `allowed` the most that rounding explains."""
 
     node: str
     kind: str
@@ -39,8 +39,8 @@ class Compared:
 
 
 def verify(compiled: CompiledModel, proto: onnx.ModelProto, inputs: Mapping[str, Any]) -> list[Compared]:
-    """The tensors that lie in memory between kernels, in the order of the model: the first wrong one names the node where
-    a fault is, or one that is computed together with it."""
+    """The tensors that lie in memory between kernels, in the order of the model: the first wrong one names the node
+    where a fault is, or one that is computed together with it."""
     named: dict[str, tuple[str, str, Tensor]] = {}
     for s in compiled.prepared.steps:
         for tensor, t in s.outputs.items():

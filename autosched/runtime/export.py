@@ -247,7 +247,9 @@ def _hidden(compiler: Compiler, artifacts: Sequence[Artifact], script: Path) -> 
     of the same name. None where the linker takes no script."""
     if not any(len(a.objects) > 1 for a in artifacts):
         return []
-    names = [f"{stem}{end};" for a in artifacts for stem, end in ((c_name(a.signature.name), ""), (a.meta["entry"], "*"))]
+    names = [
+        f"{stem}{end};" for a in artifacts for stem, end in ((c_name(a.signature.name), ""), (a.meta["entry"], "*"))
+    ]
     script.write_text(f"{{ global: {' '.join(names)} {_DATA}*; local: *; }};\n")
     option = f"-Wl,--version-script={script}"
     return [option] if compiler.accepts("-shared", option) else []

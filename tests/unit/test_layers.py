@@ -86,9 +86,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "report": (*_PARTS, "building", "tuning"),
     "front": (*_PARTS, "building", "tuning", "report"),
     "explaining": (*_PARTS, "building", "report"),
-    "cli": (*_PARTS, "building", "tuning", "kernels", "report", "explaining", "search_options", "simulate", "__init__"),
+    "cli": (*_PARTS, "graph", "building", "tuning", "kernels", "report", "explaining", "search_options", "simulate", "__init__"),
     "__main__": ("cli",),
-    "__init__": (*_PARTS, "building", "sanitizing", "tuning", "asking", "kernels", "explaining", "front", "tvm"),
+    "__init__": (*_PARTS, "graph", "building", "sanitizing", "tuning", "asking", "kernels", "explaining", "front", "tvm"),
 }
 
 #: modules that are held to more than their package is: the oracles share no code with what they judge,

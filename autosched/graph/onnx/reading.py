@@ -245,7 +245,7 @@ class _Reader:
                 "its shape is not known", asked=f"input {info.name!r} of {self.name}", legal="`shapes` of load"
             )
         found: list[Dim] = []
-        for k, d in enumerate(tensor.shape.dim if tensor.HasField("shape") else given):
+        for k, d in enumerate(tensor.shape.dim if tensor.HasField("shape") else given or ()):
             wanted = None if given is None else int(given[k])
             fixed = d if isinstance(d, int) else d.dim_value if d.HasField("dim_value") else None
             if wanted is not None and fixed is not None and wanted != fixed and fixed > 0:

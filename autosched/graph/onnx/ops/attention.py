@@ -277,20 +277,25 @@ def causal_convolution(
     return te.compute(x.shape, body, name="causal_conv"), state
 
 
+def _check_rule(node: Node, decay: Tensor | None, beta: Tensor | None) -> None:
+    """Raise ModelError for an update rule that there is not, or one that has other inputs."""
+    rule = node.attr("update_rule", "gated_delta")
+    if rule not in ("linear", "gated", "delta", "gated_delta"):
+        raise node.refused(f"update_rule {rule!r}", "linear, gated, delta or gated_delta")
+    if ("gated" in rule) != (decay is not None) or ("delta" in rule) != (beta is not None):
+        raise node.refused(f"{rule!r} with these inputs", "decay for gated rules, beta for delta rules, no others")
+
+
 @operator("LinearAttention")
 def linear_attention(
     node: Node, Q: Tensor, K: Tensor, V: Tensor, past: Tensor | None = None, decay: Tensor | None = None,
     beta: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     q, k, v = Heads.of(node, Q, "q_num_heads"), Heads.of(node, K, "kv_num_heads"), Heads.of(node, V, "kv_num_heads")
-    rule = node.attr("update_rule", "gated_delta")
-    if rule not in ("linear", "gated", "delta", "gated_delta"):
-        raise node.refused(f"update_rule {rule!r}", "linear, gated, delta or gated_delta")
-    if ("gated" in rule) != (decay is not None) or ("delta" in rule) != (beta is not None):
-        raise node.refused(f"{rule!r} with these inputs", "decay for gated rules, beta for delta rules, no others")
+    _check_rule(node, decay, beta)
     of = to_dtype("float32")
-    batch, heads, times, width = k.shape
-    length, deep = times + 1, v.shape[3]
+    (batch, heads, times, width), deep = k.shape, v.shape[3]
+    length = times + 1
     state = te.placeholder((length, batch, heads, width, deep), of, "state")
 
     def kept(t: Expr, b: Expr, h: Expr, d: Expr, m: Expr) -> Expr:
@@ -322,14 +327,11 @@ def linear_attention(
         name="first",
     )
     update = te.compute(
-        state.shape,
-        lambda t, b, h, d, m: kept(t, b, h, d, m) + key(t, b, h, d) * value(t, b, h, m),
-        name="next",
+        state.shape, lambda t, b, h, d, m: kept(t, b, h, d, m) + key(t, b, h, d) * value(t, b, h, m), name="next"
     )
     # what queries read is a state as well, so that of the large ones no more than the last is kept
     e, group = te.reduce_axis((0, width), "e"), te.floordiv(q.shape[1], heads)
-    scale = node.attr("scale", 0.0)
-    factor = te.const(scale, of) if scale else 1 / te.sqrt(width.astype(of))
+    factor = te.const(scale, of) if (scale := node.attr("scale", 0.0)) else 1 / te.sqrt(width.astype(of))
     answers = te.placeholder((length, batch, q.shape[1], deep), of, "answers")
     nothing = te.compute((1, *answers.shape[1:]), lambda *i: te.const(0, of), name="nothing")
     answer = te.compute(
