@@ -1,0 +1,126 @@
+"""Whole models: compiled, compared, cut into few kernels, written as C."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "experiments"))
+import networks  # noqa: E402
+
+from autosched.cli import main  # noqa: E402
+from autosched.errors import ModelError, VerificationError  # noqa: E402
+from autosched.graph import load  # noqa: E402
+from autosched.graph.tuning import check  # noqa: E402
+from autosched.graph.verifying import verify  # noqa: E402
+
+
+def small_bert() -> Any:
+    return networks.bert(layers=1, width=32, heads=2, length=8)
+
+
+@pytest.mark.parametrize("network", [networks.small_cnn, networks.mlp, small_bert])
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_every_intermediate_agrees_with_the_reference(network: Any, target: str) -> None:
+    proto = network()
+    compiled = load(proto).compile(target, effort="none")
+    rows = verify(compiled, proto, networks.random_input(proto))
+    check(rows, "it")
+    assert len(rows) >= len(compiled.cut.calls)  # each call ends in a tensor that the model names
+
+
+def test_a_wrong_kernel_is_found_and_named() -> None:
+    proto = networks.mlp()
+    compiled = load(proto).compile("llvm", effort="none")
+    compiled.program.weights[2][:] += 1  # what the second product reads
+    rows = verify(compiled, proto, networks.random_input(proto))
+    with pytest.raises(VerificationError, match="'matmul_3'|'add_4'|'relu_5'"):
+        check(rows, "it")
+
+
+def test_norms_and_activations_cost_no_kernel() -> None:
+    b = networks.Builder("block")
+    x = b.node("Relu", b.norm(b.conv("data", 8, 16, 3), 16))
+    y = b.norm(b.conv(x, 16, 16, 1), 16)
+    out = b.node("Relu", b.node("Add", x, y))
+    compiled = load(b.model([1, 8, 6, 6], out, [1, 16, 6, 6])).compile("llvm", effort="none")
+    assert len(compiled.cut.calls) == 2
+    assert compiled.memory.alive <= compiled.memory.arena <= compiled.memory.apart
+
+
+def test_soft_max_and_layer_norm_are_one_kernel_each() -> None:
+    compiled = load(small_bert()).compile("llvm", effort="none")
+    kinds = [set(k.kinds) for k in compiled.cut.kernels]
+    assert sum("Softmax" in k for k in kinds) == 1
+    assert sum("LayerNormalization" in k for k in kinds) == 1
+    assert not any("Reshape" in k or "Transpose" in k for k in kinds)
+
+
+def test_alike_kernels_are_compiled_once() -> None:
+    cut = load(small_bert()).compile("llvm", effort="none").cut
+    assert len(cut.calls) > len(cut.kernels)
+    assert sum(k.count for k in cut.kernels) == len(cut.calls)
+
+
+def test_a_model_runs_at_several_batches() -> None:
+    proto = networks.mlp(batch="batch")
+    model = load(proto)
+    x = np.random.default_rng(0).standard_normal((3, 784), np.float32)
+    (whole,) = model.run({"data": x}).values()
+    (one,) = model.run({"data": x[1:2]}).values()
+    np.testing.assert_allclose(whole[1:2], one, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ModelError, match="has the shape"):
+        model.compile()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or shutil.which("make") is None, reason="needs cc and make")
+def test_c_is_built_alone_and_says_the_same(tmp_path: Path) -> None:
+    proto = networks.small_cnn()
+    compiled = load(proto, name="cnn").compile("c", effort="none")
+    x = networks.random_input(proto)
+    compiled.export(tmp_path / "out")
+    x["data"].tofile(tmp_path / "x.bin")
+    (y,) = compiled.run(x).values()
+    y.tofile(tmp_path / "y.bin")
+    flags = "CFLAGS=-std=c99 -O1 -Wall -Werror"
+    subprocess.run(["make", "-s", "-C", str(tmp_path / "out"), flags], check=True, capture_output=True)
+    files = [str(tmp_path / "x.bin"), str(tmp_path / "y.bin")]
+    done = subprocess.run(["./main", *files], cwd=tmp_path / "out", capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mlp.onnx"
+    onnx.save(networks.mlp(), path)
+    assert main(["run", str(path), "--verify", "--profile", "-o", str(tmp_path / "out.npz")]) == 0
+    said = capsys.readouterr().out
+    assert "4 tensors agree with onnx.reference" in said
+    assert "matmul_add_relu" in said
+    assert np.load(tmp_path / "out.npz")["add_10"].shape == (1, 10)
+    assert main(["compile", str(path), "-o", str(tmp_path / "mlp")]) == 0
+    assert (tmp_path / "mlp" / "mlp.h").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--shape", "data:3x784"], "dimension 0 is 1, not 3"),
+        (["--shape", "data"], "it is no shape"),
+        (["--inputs", "nowhere.npz"], "No such file"),
+    ],
+)
+def test_wrong_words_are_errors(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mlp.onnx"
+    onnx.save(networks.mlp(), path)
+    assert main(["run", str(path), *words]) == 2
+    assert said in capsys.readouterr().err
