@@ -147,7 +147,7 @@ class _Grouping:
             group = self.home.get(t.op)
             if group is None or t.op in self.final or len(self._readers(t.op)) > 1:
                 continue
-            if reads_in_place(op, t) and self._can_join(op, group):
+            if reads_each_once(op, t) and self._can_join(op, group):
                 return group
         return None
 
@@ -217,6 +217,15 @@ def reads_in_place(op: ComputeOp, t: Tensor) -> bool:
     """Whether it reads that tensor of the same shape at its own place, and nowhere else."""
     places = [e.args for body in op.body for e in reads(body) if e.value is t]
     return _same(op.shape, t.shape) and all(all(map(is_place, op.axis, at)) for at in places)
+
+
+def reads_each_once(op: ComputeOp, t: Tensor) -> bool:
+    """Whether it reads that tensor at its own place, or with its axes in another order: each element for one result."""
+    axes = {a.var for a in op.axis}
+    long = {a.var for a in op.axis if not is_const(a.extent, 1)}
+    places = [[i for i in e.args if not is_const(i)] for body in op.body for e in reads(body) if e.value is t]
+    exchanged = all(long <= set(at) <= axes and len(set(at)) == len(at) for at in places)
+    return reads_in_place(op, t) or (exchanged and t.ndim == len(axes))
 
 
 def is_place(axis: IterVar, index: Expr) -> bool:
