@@ -292,10 +292,15 @@ def _plan_schedule(
 
 
 def plans_to_try(
-    w: Workload, target: Target, records: str | None, sizes: dict[str, int] | None, name: str | None
+    w: Workload,
+    target: Target,
+    records: str | None,
+    sizes: dict[str, int] | None,
+    name: str | None,
+    limit_s: float = predicting.LIMIT_S,
 ) -> Iterator[Plan]:
     """Plans to try in order: records of this device from the best down, those of the device most like it, what a
-    model predicted earlier, what it predicts now, and the default schedule."""
+    model predicted earlier, what it predicts now within `limit_s` seconds of computing, and the default schedule."""
     called, target = name or w.name, w.compiled_for(target)
     contents = read_workload(None if w.is_anonymous else w.name, target.kind, records, key=w.key)
     facts = describe_device(target)
@@ -317,7 +322,7 @@ def plans_to_try(
         found.provenance.update(exact=choice.exact, note=note)
         yield found
     if predicting.is_on():
-        guess, reason = predicting.foreseen(w, target, device, sizes)
+        guess, reason = predicting.foreseen(w, target, device, sizes, limit_s=limit_s)
         if guess is not None and (found := _guessed(w, target, called, guess, why)) is not None:
             yield found
         elif reason:

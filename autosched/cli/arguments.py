@@ -31,13 +31,13 @@ def tune(parser: argparse.ArgumentParser) -> None:
     keeps the best schedule so far.
 
     With --at, given several times, one schedule serves several sizes, or a few schedules share them.
+    With an ONNX model in place of the workload, its kernels are tuned: see `tune model.onnx --help`.
 
     examples:
       %(prog)s box_blur --budget 60s
       %(prog)s box_blur --target opencl --trials 500 --input holiday.jpg
       %(prog)s box_blur --param channels=1 --size height=1280 --size width=1920
       %(prog)s box_blur --at height=240,width=320 --at height=1280,width=1920 --budget 3m
-      %(prog)s model.onnx --help
     """
     options.add_workload(parser)
     options.add_target(parser)
@@ -174,13 +174,12 @@ def run(parser: argparse.ArgumentParser) -> None:
     """Run a workload on an image: an image file in, an image file out.
 
     The workload's channels and element type follow the image. Without an image it runs on a photograph
-    that comes with scikit-learn.
+    that comes with scikit-learn. An ONNX model runs on arrays: see `run model.onnx --help`.
 
     examples:
       %(prog)s box_blur
       %(prog)s box_blur holiday.jpg -o blurred.png --target opencl
       %(prog)s box_blur scan.png --verify
-      %(prog)s model.onnx --help
     """
     options.add_workload(parser, sizes=False)
     parser.add_argument(
@@ -414,11 +413,11 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
 
 #: verb -> its options, and what it does, in the order of the help text
 VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
-    "tune": (tune, "find the fastest schedule of a workload, or of the kernels of a model"),
+    "tune": (tune, "find the fastest schedule of a workload on this machine"),
     "tasks": (tasks, "tune several workloads under one budget"),
     "build": (build, "compile a workload with the best schedule known"),
-    "compile": (compile_model, "compile an ONNX model to a library, to C or to OpenCL"),
-    "run": (run, "run a workload on an image, or an ONNX model on arrays"),
+    "compile": (compile_model, "compile an ONNX model to files"),
+    "run": (run, "run a workload on an image"),
     "show": (show, "print a schedule, its loops, source or assembly"),
     "sketch": (sketch, "print what tuning searches, as templates to edit"),
     "explain": (explain, "say what each call of a schedule is worth"),

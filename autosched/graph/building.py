@@ -26,6 +26,8 @@ from autosched.te.graph_json import graph_from_json
 EFFORTS = ("none", "quick")
 #: kernels for which it is worth while to start processes, and seconds that one may take
 ENOUGH, LIMIT_S = 4, 600.0
+#: seconds of computing for the prediction of a kernel: a model has dozens
+PREDICTION_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def build_one(w: Workload, name: str, target: Target, effort: str, records: str 
         module = default_plan(w, target, name, "the default schedule, as asked for").compile()
         return Built(module.artifact, module.provenance)
     last: AutoschedError | None = None
-    for plan in plans_to_try(w, target, records, None, name):
+    for plan in plans_to_try(w, target, records, None, name, PREDICTION_S):
         try:
             module = plan.compile()
             plan.check(module, w)
