@@ -7,7 +7,7 @@ its axes, which leaves an expression over size variables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from itertools import product
 from typing import Any
 
@@ -39,6 +39,19 @@ def inputs_of(t: Tensor) -> list[Tensor]:
     graph = Graph.of([t])
     found = [op.output_tensor for op in graph.ops if isinstance(op, PlaceholderOp)]
     return [x for x in found if x not in graph.states]
+
+
+def depends_on(t: Tensor, some: Container[Tensor]) -> bool:
+    """Whether a tensor is one of these, or is computed from one. Looks no further than the first that it finds."""
+    waiting, seen = [t], {t}
+    while waiting:
+        x = waiting.pop()
+        if x in some:
+            return True
+        new = [i for i in x.op.input_tensors if i not in seen]
+        seen.update(new)
+        waiting += new
+    return False
 
 
 def evaluated(t: Tensor, constants: Constants) -> Array | None:

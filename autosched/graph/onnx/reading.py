@@ -20,7 +20,7 @@ import numpy as np
 
 from autosched import te
 from autosched.errors import AutoschedError, ModelError, check_path, named_file
-from autosched.graph.known import Undecided, evaluated
+from autosched.graph.known import Undecided, depends_on, evaluated
 from autosched.graph.model import Array, Graph, Step
 from autosched.graph.onnx import ops
 from autosched.graph.onnx.node import OPERATORS, Dim, Node, Value
@@ -130,6 +130,8 @@ class _Reader:
         self.small: dict[Tensor, np.dtype[Any]] = {}
         self.sizes: dict[str, Expr] = {}
         self.inputs: dict[str, Tensor] = {}
+        #: inputs, and what is known to depend on them
+        self.varying: set[Tensor] = set()
         self.steps: list[Step] = []
         self.bytes = 0
 
@@ -229,6 +231,7 @@ class _Reader:
         self._check_type(np.dtype(of), f"input {info.name!r}")
         made = self._placeholder(self._shape(info), np.dtype(of), info.name)
         self.inputs[info.name] = made
+        self.varying.add(made)
         return made
 
     def _shape(self, info: Any) -> list[Dim]:
@@ -430,7 +433,7 @@ class _Reader:
         """A value that node computes; where it depends on constants alone, the constant."""
         if isinstance(v, list):
             return [self._settled(x, name) for x in v]
-        if not isinstance(v, Tensor) or v in self.constants or v in self.inputs.values():
+        if not isinstance(v, Tensor) or v in self.constants or v in self.varying:
             return v
         if all(d.op == "const" for d in v.shape):
             size = int(np.prod([int(d.value) for d in v.shape], dtype=object)) * v.dtype.bytes
@@ -439,8 +442,9 @@ class _Reader:
                 raise ModelError(why, asked=f"node {name!r} of {self.name}", legal=legal)
             if size > MOST_CONSTANT_BYTES - self.bytes:
                 return v
-        array = evaluated(v, self.constants)
+        array = None if depends_on(v, self.varying) else evaluated(v, self.constants)
         if array is None:
+            self.varying.add(v)
             return v
         self._count(array.nbytes, v.name)
         made = self._constant(np.asarray(array), v.name)
