@@ -82,9 +82,10 @@ def conv_transpose(node: Node, x: Tensor, w: Tensor, bias: Tensor | None = None)
         pads = numbers(node, "pads", 2 * rank, 0, 0) if form == "NOTSET" else [0] * (2 * rank)
         before, after = pads[:rank], pads[rank:]
     padding = [plain(p) for p in [*before, *after]]
+    left = [plain(w - b - a) for w, b, a in zip(whole, before, after, strict=True)]
+    if any(isinstance(n, int) and n < 1 for n in left):
+        raise node.refused(f"pads {padding} leave nothing of {list(map(plain, whole))}", "less of them")
     made = topi.nn.convolution_transpose(x, w, strides, padding, extra, dilations, groups, accumulator(x.dtype))
-    if any(is_const(d) and int(d.value) < 1 for d in made.shape[2:]):
-        raise node.refused(f"pads {padding} leave nothing of {whole!r}", "less of them")
     return _biased(node, made, bias, x.dtype)
 
 

@@ -81,21 +81,23 @@ def _axis(node: Node, mode: str, size: Dim, out: Dim, scale: Fraction | None, ro
     if mode in ("half_pixel", "pytorch_half_pixel"):
         start = den - num
         if mode == "pytorch_half_pixel":
-            start = plain(te.select(as_expr(out) > 1, as_expr(start), as_expr(-num)))
+            start = plain(te.select(as_expr(out) > 1, as_expr(start), as_expr(0)))
         return _Axis(size, out, 2 * den, start, 2 * num, scale)
     if mode == "asymmetric":
         return _Axis(size, out, den, 0, num, scale)
-    whole = out if scale is None or not isinstance(size, int) else Fraction(size) * scale
-    if mode == "align_corners":
-        if whole == 1:
-            return _Axis(size, out, 0, 0, 1, scale)
-        if isinstance(whole, Fraction):
-            step = Fraction(size - 1) / (whole - 1)  # type: ignore[operator]
-            return _Axis(size, out, step.numerator, 0, step.denominator, scale)
-        return _Axis(size, out, size - 1, 0, plain(te.max(as_expr(whole) - 1, 1)), scale)
-    if not isinstance(size, int) or not isinstance(out, int) or not isinstance(whole, (int, Fraction)):
+    if mode == "align_corners":  # by size * scale, which may be no whole number
+        return _Axis(
+            size,
+            out,
+            plain((as_expr(size) - 1) * (den if scale else 1)),
+            0,
+            plain(te.max(as_expr(size) * num - den if scale else as_expr(out) - 1, 1)),
+            scale,
+        )
+    if not isinstance(size, int) or not isinstance(out, int):
         raise node.refused(f"{mode} of a symbolic dimension", "a number for it: see `shapes` of load")
     by = scale or Fraction(out, max(size, 1))
+    whole = size * by
     if mode == "half_pixel_symmetric":
         start, step = Fraction(size, 2) * (1 - Fraction(out) / (size * by)) + 1 / (2 * by) - Fraction(1, 2), 1 / by
     elif mode == "tf_crop_and_resize":
