@@ -80,7 +80,7 @@ def conv_transpose(node: Node, x: Tensor, w: Tensor, bias: Tensor | None = None)
         after = [w - o - b for w, o, b in zip(whole, out, before, strict=True)]
     else:
         pads = numbers(node, "pads", 2 * rank, 0, 0) if form == "NOTSET" else [0] * (2 * rank)
-        before, after = pads[:rank], pads[rank:]
+        before, after = list(map(as_expr, pads[:rank])), list(map(as_expr, pads[rank:]))
     padding = [plain(p) for p in [*before, *after]]
     left = [plain(w - b - a) for w, b, a in zip(whole, before, after, strict=True)]
     if any(isinstance(n, int) and n < 1 for n in left):

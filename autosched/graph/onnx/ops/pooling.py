@@ -11,6 +11,7 @@ from autosched.ir.buffers import row_major_offset
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import accumulator, narrowed, product, unravel
+from autosched.topi.elementwise import elementwise
 
 
 def _windows(node: Node, x: Tensor) -> Sliding:
@@ -69,7 +70,7 @@ def _norm(node: Node, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     def root(t: Tensor) -> Tensor:
         if p == 1:
             return t
-        return topi.sqrt(t) if p == 2 else topi.power(t, te.const(1 / p, sums))
+        return elementwise(t, lambda e: te.sqrt(e) if p == 2 else te.power(e, te.const(1 / p, sums)), "root")
 
     return te.compute(x.shape, power, name="T_power", tag="elemwise"), root
 

@@ -79,10 +79,10 @@ def _axis(node: Node, mode: str, size: Dim, out: Dim, scale: Fraction | None, ro
     # scale = num / den
     num, den = (out, size) if scale is None else (scale.numerator, scale.denominator)
     if mode in ("half_pixel", "pytorch_half_pixel"):
-        start = den - num
+        first: Dim = den - num
         if mode == "pytorch_half_pixel":
-            start = plain(te.select(as_expr(out) > 1, as_expr(start), as_expr(0)))
-        return _Axis(size, out, 2 * den, start, 2 * num, scale)
+            first = plain(te.select(as_expr(out) > 1, as_expr(first), as_expr(0)))
+        return _Axis(size, out, 2 * den, first, 2 * num, scale)
     if mode == "asymmetric":
         return _Axis(size, out, den, 0, num, scale)
     if mode == "align_corners":  # by size * scale, which may be no whole number
@@ -98,6 +98,7 @@ def _axis(node: Node, mode: str, size: Dim, out: Dim, scale: Fraction | None, ro
         raise node.refused(f"{mode} of a symbolic dimension", "a number for it: see `shapes` of load")
     by = scale or Fraction(out, max(size, 1))
     whole = size * by
+    start: Fraction
     if mode == "half_pixel_symmetric":
         start, step = Fraction(size, 2) * (1 - Fraction(out) / (size * by)) + 1 / (2 * by) - Fraction(1, 2), 1 / by
     elif mode == "tf_crop_and_resize":
@@ -172,7 +173,8 @@ def _index(
 ) -> Callable[[Expr], Expr]:
     """A function that gives an index inside; a table where its numbers are large."""
     if numbers is not None and 2 * max(abs(axis.p) * max(axis.out, 1) + abs(axis.q), axis.r) >= MOST:  # type: ignore[type-var]
-        table = node.constant(np.clip(numbers, 0, max(axis.size - 1, 0)), "int32")  # type: ignore[operator]
+        inside = [max(min(n, axis.size - 1), 0) for n in numbers]  # type: ignore[operator,type-var]
+        table = node.constant(np.array(inside), "int32")
         return lambda i: axis.inside(table(i))
     return lambda i: axis.inside(of(i), numbers)
 
@@ -196,7 +198,7 @@ def _interpolated(
         by = np.array(weights(np.array([float(p - f) for p, f in zip(places, floors, strict=True)])))
         if exclude:
             taps = np.array(floors) + np.arange(first, first + count)[:, None]
-            by = np.where((taps >= 0) & (taps < axis.size), by, 0)
+            by = np.where((taps >= 0) & (taps < int(axis.size)), by, 0)  # type: ignore[call-overload]
             by = by / np.where(by.sum(0) == 0, 1, by.sum(0))
         tables = [node.constant(w, x.dtype) for w in by]
     elif exclude:
@@ -241,7 +243,7 @@ def _averaged(
     by = by / by.sum(1, keepdims=True)
     if exclude:
         taps = low[:, None] + steps
-        by = np.where((taps >= 0) & (taps < axis.size), by, 0)
+        by = np.where((taps >= 0) & (taps < int(axis.size)), by, 0)  # type: ignore[call-overload]
         by = by / by.sum(1, keepdims=True)
     table, start = node.constant(by, x.dtype), node.constant(low + first, "int32")
     r = te.reduce_axis((0, count), "tap")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from autosched import te, topi
-from autosched.graph.onnx.node import Node, operator
+from autosched.graph.onnx.node import Dim, Node, operator
 from autosched.graph.onnx.ops.resize import keys_weights
 from autosched.graph.onnx.sampling import Read, clamped, linear, or_zero, weighted, whole
 from autosched.graph.onnx.windows import plain, spatial
@@ -123,7 +123,8 @@ def center_crop_pad(node: Node, x: Tensor, shape: Tensor) -> Tensor:
     axes = [axis_of(x, k, node.kind) for k in node.attr("axes") or range(x.ndim)]
     if len(wanted) != len(axes) or len(set(axes)) < len(axes):
         raise node.refused(f"shape is {wanted} for axes {axes}", "a number for each")
-    before, after = [0] * x.ndim, [0] * x.ndim
+    before: list[Dim] = [0] * x.ndim
+    after = list(before)
     for k, d in zip(axes, wanted, strict=True):
         more = as_expr(d) - x.shape[k]
         before[k] = plain(te.truncdiv(more, 2))
