@@ -84,6 +84,11 @@ class Layer:
         self.times, self.batch = self.x.shape[1::-1] if self.batch_first else self.x.shape[:2]
         self.hidden = self.r.shape[2]
         self.of = accumulator(self.x.dtype)
+        known = self.node.constants.get(self.r)
+        #: recurrent weights at [direction, in, row]: where they are constants, they lie so that rows are vectors
+        self.rows: Element = lambda d, k, g: self.r(d, g, k)
+        if known is not None:
+            self.rows = self.node.constant(known.transpose(0, 2, 1))
 
     def is_reverse(self, d: int) -> bool:
         return self.direction == "reverse" or d == 1
@@ -174,7 +179,7 @@ class Steps:
         k, layer = te.reduce_axis((0, self.layer.hidden), "k"), self.layer
 
         def body(t: Expr, b: Expr, g: Expr) -> object:
-            return te.sum(source(t, b, k) * layer.r(self.d, g + begin, k).astype(layer.of), axis=k)
+            return te.sum(source(t, b, k) * layer.rows(self.d, k, g + begin).astype(layer.of), axis=k)
 
         return self.stage(rows, body, name)
 
