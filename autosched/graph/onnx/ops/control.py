@@ -68,7 +68,7 @@ def _empty(node: Node, like: Tensor) -> Tensor:
 
 
 def _stacked(rows: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors of one shape along a new axis, or along the first where their lengths differ."""
+    """Tensors of one shape along a new axis."""
     return topi.stack(list(rows), axis)
 
 

@@ -141,13 +141,9 @@ def _aligned(i: Sequence[Expr], t: Tensor) -> list[tuple[Expr, Expr]]:
     return list(zip(i[len(i) - (t.ndim - 2) :], t.shape[:-2], strict=True))
 
 
-def _rows_and_columns(
-    node: Node, a: Tensor, b: Tensor, of_a: Tensor | None, of_b: Tensor | None
-) -> tuple[Tensor | None, Tensor | None]:
-    """What belongs to rows of `a` and to columns of `b`, in shapes that stretch over the product."""
-    if of_a is not None and of_a.ndim == 1 and not is_const(of_a.shape[0], 1):
-        of_a = topi.expand_dims(of_a, 1)
-    return of_a, of_b
+def _of_rows(t: Tensor) -> Tensor:
+    """What belongs to rows of the left factor, in a shape that stretches over the product."""
+    return topi.expand_dims(t, 1) if t.ndim == 1 and not is_const(t.shape[0], 1) else t
 
 
 def matmul_integer(node: Node, a: Tensor, b: Tensor, p: Tensor | None, q: Tensor | None) -> Tensor:
@@ -156,7 +152,7 @@ def matmul_integer(node: Node, a: Tensor, b: Tensor, p: Tensor | None, q: Tensor
     a = topi.expand_dims(a, 0) if vectors[0] else a
     b = topi.expand_dims(b, 1) if vectors[1] else b
     shape, summed = _matrices(a, b)
-    p, q = _rows_and_columns(node, a, b, p, q)
+    p = None if p is None else _of_rows(p)
     result = summed(_times, "matmul_integer")
     terms: list[Callable[..., Expr]] = []
     if p is not None and not _is_zero(node, p):
@@ -197,8 +193,7 @@ def qlinear_matmul(
     node: Node, a: Tensor, sa: Tensor, p: Tensor, b: Tensor, sb: Tensor, q: Tensor, sy: Tensor, zy: Tensor
 ) -> Tensor:
     sums = matmul_integer(node, a, b, p, q)
-    if a.ndim > 1:
-        sa, sb = _rows_and_columns(node, a, b, sa, sb)  # type: ignore[assignment]
+    sa = _of_rows(sa) if a.ndim > 1 else sa
     return _requantized(sums, lambda i: (_at(sa, i, sums.shape), _at(sb, i, sums.shape)), sy, zy)
 
 
