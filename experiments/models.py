@@ -41,7 +41,7 @@ def measure(name: str, threads: int) -> dict[str, Any]:
     proto = NETWORKS[name]()
     inputs = random_input(proto)
     begun = time.perf_counter()
-    compiled = load(proto, name=name).compile(f"llvm -num-threads={threads}")
+    compiled = load(proto, name=name).compile(f"llvm -threads={threads}")
     (ours,) = compiled.run(inputs).values()
     first = time.perf_counter() - begun
     settings = onnxruntime.SessionOptions()

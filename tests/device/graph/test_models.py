@@ -14,7 +14,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "experiments"))
+sys.path.append(str(Path(__file__).resolve().parents[3] / "experiments"))
 import networks  # noqa: E402
 
 from autosched.cli import main  # noqa: E402
