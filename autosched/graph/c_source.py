@@ -12,7 +12,7 @@ from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_program import c_name, declared, header, inner_prototypes, prototype
 from autosched.codegen.c_text import Names
 from autosched.codegen.dialects import C
-from autosched.codegen.signature import entry_points
+from autosched.codegen.signature import Signature, entry_points
 from autosched.graph.linking import OWN_NAMES, Array, signature_of, weight_offsets
 from autosched.graph.memory import ALIGNMENT, padded
 from autosched.graph.program import Place, Program
@@ -108,7 +108,7 @@ def entry_source(program: Program, *, profile: bool = False) -> str:
         takes=", ".join(["".join(a) for a in arguments] + [f"char *{memory}"]),
         threads=threads,
         body=_body(program, idents, memory, threads, profile),
-        inner=prototype(signature, _names(program), "_in", [f"char *{memory}"]),
+        inner=_in_memory(program, signature),
         plain=f"int32_t {c_name(program.name)}({plain})",
         passed=passed,
         block=block,
@@ -120,9 +120,17 @@ def entry_source(program: Program, *, profile: bool = False) -> str:
 def _names(program: Program) -> Names:
     """Names in which what the file defines is taken."""
     names = Names(C)
-    for name in (*OWN_NAMES, *(k.signature.name for k in program.kernels)):
+    own = [c_name(program.name) + end for end in ("_in", "_memory")]
+    for name in (*OWN_NAMES, *own, *(k.signature.name for k in program.kernels)):
         names.declare(name)
     return names
+
+
+def _in_memory(program: Program, signature: Signature) -> str:
+    """The prototype of NAME_in."""
+    names = _names(program)
+    *_, memory = [*(ident for _, ident in declared(signature, names)), names.declare("memory")]
+    return prototype(signature, _names(program), "_in", [f"char *{memory}"])
 
 
 def _inner(k: Artifact) -> str:
@@ -191,9 +199,7 @@ def header_source(program: Program, *, arrays: bool = False, memory: bool = True
         more.append(f"/* The weights, in weights.c. */\nextern const uint8_t *const {name}_weights;")
     if memory:
         told = f"/* {name} in memory of the caller: {name}_memory() bytes, from a multiple of {ALIGNMENT} on. */"
-        more.append(
-            f"{told}\n{prototype(signature, suffix='_in', more=['char *memory'])};\nint64_t {name}_memory(void);"
-        )
+        more.append(f"{told}\n{_in_memory(program, signature)};\nint64_t {name}_memory(void);")
     guard = re.sub(r"\W", "_", f"{name}_h", flags=re.ASCII).upper()
     return header(guard, [signature], more if program.weights else more[1:])
 

@@ -214,7 +214,7 @@ def launcher(program: Program, merged: Artifact) -> tuple[str, str]:
     name, params = c_name(program.name), merged.signature.params
     # the function's own names, and those that the file defines
     names = Names(C)
-    for taken in ("state", "given", "made", "sizes", "launches", "i", "k"):
+    for taken in ("device", "state", "given", "made", "sizes", "launches", "i", "k"):
         names.declare(taken)
     public = Signature(program.name, (*program.inputs, *program.outputs), ())
     arguments = declared(public, names)
@@ -230,7 +230,7 @@ def launcher(program: Program, merged: Artifact) -> tuple[str, str]:
         extents = [g * b for g, b in zip(x["grid"], x["block"], strict=True)]
         words = [", ".join(map(str, extents)), ", ".join(map(str, x["block"]))]
         rows.append(f'  {{"{x["name"]}", {{{words[0]}}}, {{{words[1]}}}, {len(values)}, {len(x["args"])}}},\n')
-        values += [{"param": n, "device": len(params) + n, "shared": -n}[kind] for kind, n in x["args"]]
+        values += [{"param": n, "device": len(params) + n, "shared": -max(n, 1)}[kind] for kind, n in x["args"]]
     source = _SOURCE.substitute(
         name=name,
         inputs=len(program.inputs),

@@ -194,14 +194,17 @@ class _Sources:
         items = list(_items(kernel.code.decode()))
         own = {name: name if name.startswith(prefix) else f"{prefix}_{name}" for name in sorted(launched)}
         renamed = {name: self._free(wish) for name, wish in own.items()}
-        other: dict[str, str] = {}  # a helper that another source has under this name, with another text
-        for item in items:
-            defined = _function_of(item)
-            if defined and defined not in launched and self._functions.setdefault(defined, item) != item:
-                other[defined] = self._free(f"{prefix}_{defined}")
+        defined = {name: item for item in items if (name := _function_of(item)) and name not in launched}
+        other: dict[str, str] = {}  # helpers that another source has under these names, with other texts
+        while found := next((n for n, item in defined.items() if n not in other and self._clashes(n, item, other)), ""):
+            other[found] = self._free(f"{prefix}_{found}")  # whoever calls it has another text now
+        self._functions.update({name: item for name, item in defined.items() if name not in other})
         for item in items:
             self._put(_replaced(item, other), launched, renamed)
         return renamed
+
+    def _clashes(self, name: str, item: str, other: Mapping[str, str]) -> bool:
+        return self._functions.get(name, item) != _replaced(item, other)
 
     def _free(self, wish: str) -> str:
         name, count = wish, 1
