@@ -227,7 +227,7 @@ def test_what_a_kernel_raises_stops_the_rest() -> None:
 
 
 def test_weights_lie_at_multiples_of_64_and_are_copied_once() -> None:
-    values = [
+    values: list[Any] = [
         np.arange(3, dtype=np.int8),
         np.float64(2.5).reshape(()),
         np.zeros((0, 4)),
