@@ -12,20 +12,20 @@ import numpy as np
 
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.signature import Param
-from autosched.errors import ModelError, TargetError
+from autosched.errors import TargetError
 from autosched.graph import memory
 from autosched.graph.building import build_all, check_effort
 from autosched.graph.export import Exported, compile_c_program, export_c, export_llvm, export_opencl
 from autosched.graph.kernels import Cutter, bytes_of, calls_of, param_of
 from autosched.graph.layout import prepared
-from autosched.graph.linking import link, weights_of
+from autosched.graph.linking import link
 from autosched.graph.merging import merge_launches
-from autosched.graph.model import Graph, restored
+from autosched.graph.model import Graph
 from autosched.graph.program import Place, Program
-from autosched.graph.small import carried, returned
+from autosched.graph.running import Executable, Output
+from autosched.graph.weights import as_block, described
 from autosched.ir.dtype import dtype
 from autosched.ir.printer import file_name
-from autosched.runtime import ndarray as nd
 from autosched.runtime.module import Module
 from autosched.space.workload import Workload
 from autosched.target import Target
@@ -112,24 +112,27 @@ class CompiledModel:
 
         Raises ModelError for an input that is missing, or has another shape or type.
         """
-        given = [self._checked(p, inputs) for p in self.program.inputs]
-        found = self.module(*given, *self._weights)
-        made = found if isinstance(found, (tuple, list)) else [found]
-        return self._named(dict(zip((p.name for p in self.program.outputs), made, strict=True)))
+        return self.executable.run(inputs)
 
     @cached_property
-    def module(self) -> Module:
-        """One function for all kernels: inputs, weights (as one array of bytes), outputs."""
-        return Module(linked(self.program, self.target), self.target)
-
-    @cached_property
-    def _weights(self) -> list[Any]:
-        """The arguments that the weights are: one array of bytes; on a device, which keeps them, one each."""
+    def executable(self) -> Executable:
+        """What runs: all kernels as one function."""
+        module = Module(linked(self.program, self.target), self.target)
+        outputs = [
+            Output(name, len(v) if isinstance(v, list) else None, small.name if small else None, v is None)
+            for name, v in self.graph.outputs.items()
+            for small in [self.graph.small.get(name)]
+        ]
         weights = self.program.weights
-        if self.target.kind == "opencl":
-            device = nd.device(self.target.kind)
-            return [nd.array(w, device) for w in weights]
-        return [weights_of(self.program)] if weights else []
+        return Executable(self.graph.name, module, as_block(weights), described(weights), outputs)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a library with the weights inside, `x.so` or `x.tar`, which `Executable.load` runs without what the
+        model was compiled from.
+
+        Raises BuildError, UsageError for another kind of file, FileError where it cannot be written.
+        """
+        self.executable.save(path)
 
     def export(self, folder: str | os.PathLike[str], *, arrays: bool = False) -> Exported:
         """Write what needs nothing of this library: for c, C99 that `cc` builds alone; for llvm, objects, a header and
@@ -149,10 +152,10 @@ class CompiledModel:
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[Timed]:
         """The median time of each call of a kernel over some runs, in order. For llvm and c."""
         module = Module(linked(self.program, self.target, profile=True), self.target)
-        given = [self._checked(p, inputs) for p in self.program.inputs]
+        given = self.executable.checked(inputs)
         taken = []
         for _ in range(repeat + 1):
-            found = module(*given, *self._weights)
+            found = module(*given, *self.executable.weight_arguments)
             taken.append(np.array(found[-1] if isinstance(found, (tuple, list)) else found))
         median = np.median(np.stack(taken[1:]), axis=0)
         return [
@@ -181,7 +184,7 @@ class CompiledModel:
         return {self.cut.tensors[n]: n for _, _, made, _ in self.cut.calls for n in made}
 
     def _arrays(self, inputs: Mapping[str, Any]) -> tuple[list[Array], list[Array]]:
-        given = [self._checked(p, inputs) for p in self.program.inputs]
+        given = self.executable.checked(inputs)
         return given, [np.empty(p.shape_for({}), _numpy(p)) for p in self.program.outputs]
 
     def _call(self, k: int, given: list[Array], made: list[Array]) -> list[Array]:
@@ -192,27 +195,6 @@ class CompiledModel:
         arrays = [self._array(place, p, given, made) for place, p in zip(call.places, params, strict=True)]
         module(*arrays)
         return arrays
-
-    def _named(self, found: Mapping[str, Array]) -> dict[str, Any]:
-        """Outputs as the model has them: sequences as lists."""
-        result: dict[str, Any] = {}
-        for name, value in self.graph.outputs.items():
-            if isinstance(value, list):
-                result[name] = restored(value, {t: found[f"{name}.{k}"] for k, t in enumerate(value)})
-            else:
-                result[name] = None if value is None else found[name]
-            result[name] = returned(result[name], self.graph.small.get(name))
-        return result
-
-    def _checked(self, p: Param, inputs: Mapping[str, Any]) -> Array:
-        asked = f"run {self.graph.name}"
-        if p.name not in inputs:
-            legal = f"its inputs are {', '.join(map(str, self.program.inputs))}"
-            raise ModelError(f"no value for {p.name!r}", asked=asked, legal=legal)
-        array = carried(np.asarray(inputs[p.name]))
-        if array.dtype != _numpy(p) or array.shape != p.shape:
-            raise ModelError(f"{p.name!r} is {array.dtype}{list(array.shape)}", asked=asked, legal=f"needed: {p}")
-        return np.ascontiguousarray(array).reshape(array.shape)
 
     def _array(self, place: Place, p: Param, given: list[Array], made: list[Array]) -> Array:
         match place.kind:

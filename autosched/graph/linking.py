@@ -18,6 +18,7 @@ from autosched.codegen.signature import Param, Signature
 from autosched.errors import BuildError
 from autosched.graph.memory import ALIGNMENT, padded
 from autosched.graph.program import Call, Place, Program
+from autosched.graph.weights import described, offsets
 from autosched.ir.dtype import dtype
 from autosched.target import Target
 
@@ -90,22 +91,7 @@ def signature_of(program: Program, *, profile: bool = False) -> Signature:
 
 def weight_offsets(program: Program) -> tuple[list[int], int]:
     """Where each weight begins in the block of all, and the bytes of the block."""
-    offsets, end = [], 0
-    for w in program.weights:
-        offsets.append(end)
-        end += padded(w.nbytes)
-    return offsets, end
-
-
-def weights_of(program: Program) -> Array:
-    """The weights as one array of bytes, as the function takes them. They are copied once."""
-    offsets, size = weight_offsets(program)
-    memory = np.zeros(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    block = memory[start : start + size]
-    for offset, w in zip(offsets, program.weights, strict=True):
-        block[offset : offset + w.nbytes].view(w.dtype)[:] = w.reshape(-1)
-    return block
+    return offsets(described(program.weights))
 
 
 def bytes_of(p: Param) -> int:
@@ -182,7 +168,7 @@ def _alignment(program: Program, kind: str, number: int) -> int:
 
 def _steps(program: Program) -> list[Step]:
     """The calls, with where their arguments lie."""
-    offsets, _ = weight_offsets(program)
+    begins, _ = weight_offsets(program)
     inputs = len(program.inputs)
 
     def address(place: Place) -> Address:
@@ -192,7 +178,7 @@ def _steps(program: Program) -> list[Step]:
             case "input":
                 return Address(place.number)
             case "weight":
-                return Address(inputs, offsets[place.number])
+                return Address(inputs, begins[place.number])
         return Address(inputs + bool(program.weights) + place.number)
 
     return [Step(symbol_of(program, c), [address(p) for p in c.places]) for c in program.calls]

@@ -28,9 +28,14 @@ NAMES = {
 
 def of_number(number: int | None) -> np.dtype[Any] | None:
     """The small type that ONNX has that number for; None for any other type."""
+    return named(NAMES[number]) if number in NAMES else None
+
+
+def named(name: str) -> np.dtype[Any]:
+    """The small type of that name."""
     import ml_dtypes
 
-    return np.dtype(getattr(ml_dtypes, NAMES[number])) if number in NAMES else None
+    return np.dtype(getattr(ml_dtypes, name))
 
 
 def is_small(of: np.dtype[Any]) -> bool:

@@ -34,6 +34,7 @@ from autosched.target import Target
 
 _DATA = "autosched_module"
 _IN_TAR = "module.autosched"
+_ATTACHED, _ATTACHED_IN_TAR = f"{_DATA}_attached", "attached.bin"
 _SHARED = (".so", ".dylib", ".dll")
 _LEGAL = "x.so (or .dylib), x.a, x.o, x.tar"
 _CPU_KINDS = ("llvm", "c")
@@ -47,11 +48,14 @@ def export_library(
     *,
     fcompile: Packer | None = None,
     options: Sequence[str] = (),
+    attached: Sequence[bytes | memoryview] = (),
 ) -> None:
     """Write a library, its kind by the end of `path`; for CPU code a header `x.h` beside it.
 
     fcompile: called with the path and the object files, in place of the C compiler
     options:  further arguments of the linker
+    attached: further data, one after the other, which a module that is loaded has as `attached`; for libraries that are
+              linked here, and .tar
 
     A program in C includes the header and links the library; it needs neither Python nor this
     library. Parallel loops need an OpenMP runtime: the library is linked with the compiler's, or runs
@@ -64,10 +68,12 @@ def export_library(
     with named_file(asked):
         if not os.path.isdir(to.parent):  # before the compiler is asked
             raise FileNotFoundError(errno.ENOENT, "there is no such folder")
-        _export(module, to, fcompile, options)
+        _export(module, to, fcompile, options, attached)
 
 
-def _export(module: Module, to: Path, fcompile: Packer | None, options: Sequence[str]) -> None:
+def _export(
+    module: Module, to: Path, fcompile: Packer | None, options: Sequence[str], attached: Sequence[bytes | memoryview]
+) -> None:
     artifacts = module.artifacts()
     if to.suffix not in (*_SHARED, ".a", ".o", ".tar"):
         raise UsageError("no such kind of library", asked=f"export_library({os.fspath(to)!r})", legal=_LEGAL)
@@ -78,6 +84,10 @@ def _export(module: Module, to: Path, fcompile: Packer | None, options: Sequence
                 asked=f"{a.signature.name}: export_library({str(to)!r})",
                 legal="call_extern of a C function, which the program links",
             )
+    if attached and (to.suffix not in (*_SHARED, ".tar") or fcompile is not None):
+        raise UsageError(
+            "it has data besides its code", asked=f"export_library({os.fspath(to)!r})", legal="x.so or x.tar"
+        )
     is_cpu = module.type_key in _CPU_KINDS
     if to.suffix in (".o", ".a") and not is_cpu:
         raise UsageError(
@@ -90,7 +100,7 @@ def _export(module: Module, to: Path, fcompile: Packer | None, options: Sequence
     text = header(guard, [a.signature for a in artifacts])
     with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
         if to.suffix == ".tar":
-            _write_tar(to, artifacts, text if is_cpu else "")
+            _write_tar(to, artifacts, text if is_cpu else "", attached)
             return
         objects = _objects(artifacts, Path(folder)) if is_cpu else []
         if to.suffix == ".o":
@@ -100,7 +110,8 @@ def _export(module: Module, to: Path, fcompile: Packer | None, options: Sequence
         elif to.suffix == ".a":
             _archive(objects, to)
         else:
-            _link(artifacts, [*objects, _data_object(artifacts, Path(folder))], to, options)
+            extra = [_attached_object(attached, Path(folder))] if attached else []
+            _link(artifacts, [*objects, _data_object(artifacts, Path(folder)), *extra], to, options)
     if is_cpu:
         to.with_suffix(".h").write_text(text, encoding="utf-8")
 
@@ -123,7 +134,10 @@ def load_module(path: str | os.PathLike[str]) -> Module:
             legal="export_library('x.so') or 'x.tar'",
         )
     if of.suffix == ".tar":
-        return Module.of(Artifact.from_bytes(_read_tar(of), name))
+        data, attached = _read_tar(of)
+        module = Module.of(Artifact.from_bytes(data, name))
+        module.attached = attached
+        return module
     if of.suffix not in _SHARED:
         return Module.load(of)
     try:
@@ -136,9 +150,21 @@ def load_module(path: str | os.PathLike[str]) -> Module:
         ) from None
     artifacts = Artifact.from_bytes(data, name)
     if artifacts[0].kind not in _CPU_KINDS:
-        return Module.of(artifacts)
-    target = Target.parse(artifacts[0].target)
-    return Module.of(artifacts, target, [_LibraryKernel(a, target, library) for a in artifacts])
+        module = Module.of(artifacts)
+    else:
+        target = Target.parse(artifacts[0].target)
+        module = Module.of(artifacts, target, [_LibraryKernel(a, target, library) for a in artifacts])
+    module.attached = _attached_in(library)
+    return module
+
+
+def _attached_in(library: ctypes.CDLL) -> memoryview:
+    """The data besides the code, where they lie in the library."""
+    try:
+        size = ctypes.c_int64.in_dll(library, f"{_ATTACHED}_bytes").value
+    except ValueError:
+        return memoryview(b"")
+    return memoryview((ctypes.c_char * size).in_dll(library, _ATTACHED)).cast("B").toreadonly()
 
 
 class _LibraryKernel(CpuKernel):
@@ -203,6 +229,28 @@ def _data_object(artifacts: Sequence[Artifact], folder: Path) -> Path:
     return path
 
 
+def _attached_object(attached: Sequence[bytes | memoryview], folder: Path) -> Path:
+    """An object file with further data, which the assembler takes from a file: as text they would be four times as
+    large."""
+    data = folder / "attached.bin"
+    with open(data, "wb") as file:
+        size = sum(file.write(piece) for piece in attached)
+    path = folder / f"{_ATTACHED}.o"
+    compile_object(_ATTACHED_SOURCE.format(symbol=_ATTACHED, file=data, size=size), path)
+    return path
+
+
+_ATTACHED_SOURCE = """\
+#include <stdint.h>
+#ifdef __APPLE__
+__asm__(".const_data\\n.globl _{symbol}\\n.balign 64\\n_{symbol}:\\n.incbin \\"{file}\\"\\n.text");
+#else
+__asm__(".pushsection .rodata\\n.globl {symbol}\\n.balign 64\\n{symbol}:\\n.incbin \\"{file}\\"\\n.popsection");
+#endif
+const int64_t {symbol}_bytes = {size};
+"""
+
+
 def _one_object(objects: Sequence[Path], to: Path) -> None:
     """Copy one object, or link several into one that stays relocatable."""
     if len(objects) == 1:
@@ -255,9 +303,9 @@ def _hidden(compiler: Compiler, artifacts: Sequence[Artifact], script: Path) -> 
     return [option] if compiler.accepts("-shared", option) else []
 
 
-def _write_tar(to: Path, artifacts: Sequence[Artifact], text: str) -> None:
+def _write_tar(to: Path, artifacts: Sequence[Artifact], text: str, attached: Sequence[bytes | memoryview]) -> None:
     """Object files or sources under names that people read, and the data for `load_module`."""
-    ends = {"llvm": "o", "c": "c", "opencl": "cl", "cuda": "cu"}
+    ends = {"llvm": "o", "shared": "so", "c": "c", "opencl": "cl", "cuda": "cu"}
     members = {
         f"{c_name(a.signature.name)}{f'.{k}' if k else ''}.{ends[a.kind]}": code
         for a in artifacts
@@ -266,6 +314,8 @@ def _write_tar(to: Path, artifacts: Sequence[Artifact], text: str) -> None:
     if text:
         members[to.with_suffix(".h").name] = text.encode()
     members[_IN_TAR] = b"".join(a.to_bytes() for a in artifacts)
+    if attached:
+        members[_ATTACHED_IN_TAR] = b"".join(attached)
     with tarfile.open(to, "w") as archive:
         for name, data in members.items():
             info = tarfile.TarInfo(name)
@@ -273,13 +323,14 @@ def _write_tar(to: Path, artifacts: Sequence[Artifact], text: str) -> None:
             archive.addfile(info, io.BytesIO(data))
 
 
-def _read_tar(path: Path) -> bytes:
-    """The data for `load_module`; nothing is unpacked. Raises BuildError."""
+def _read_tar(path: Path) -> tuple[bytes, bytes]:
+    """The data for `load_module`, and what is attached; nothing is unpacked. Raises BuildError."""
     try:
         with tarfile.open(path) as archive:
-            member = archive.extractfile(_IN_TAR)
-            if member is not None:
-                return member.read()
+            names = archive.getnames()
+            found = [archive.extractfile(n) if n in names else None for n in (_IN_TAR, _ATTACHED_IN_TAR)]
+            if found[0] is not None:
+                return found[0].read(), b"" if found[1] is None else found[1].read()
     except (OSError, KeyError, tarfile.TarError):
         pass
     raise BuildError(f"it has no {_IN_TAR}", asked=f"load_module({str(path)!r})", legal="what export_library wrote")

@@ -76,6 +76,8 @@ class Module(CompiledFunction):
         """
         super().__init__(artifact, target, kernel)
         self.provenance: dict[str, Any] = dict(provenance or {})
+        #: data that its library holds besides the code (`export_library(attached=..)`)
+        self.attached: bytes | memoryview = b""
         self.functions: dict[str, CompiledFunction] = {self.name: self}
         for function in more:
             if function.name in self.functions:

@@ -83,8 +83,8 @@ _missing = missing("", globals(), MODULES | _DEVICES)
 
 
 def __getattr__(name: str) -> Any:
-    # topi lets operators take whole tensors when it is imported, and tuners load the tuning loop: on first use
-    if name in ("topi", "autotvm", "auto_scheduler"):
+    # topi lets operators take whole tensors when it is imported, tuners and models load the tuning loop: on first use
+    if name in ("topi", "autotvm", "auto_scheduler", "relay"):
         return import_module(f"autosched.tvm.{name}")
     if name in _OLD_TE:
         return getattr(te, name)

@@ -45,8 +45,7 @@ def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | 
 
 #: module of TVM's that is not part of this package -> what there is instead
 MODULES = {
-    "relay": "graphs of operators are not read yet; te, tir and topi programs are",
-    "relax": "graphs of operators are not read yet; te, tir and topi programs are",
+    "relax": "tvm.relay.frontend.from_onnx and tvm.relay.build, or autosched.graph, take models of ONNX",
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "rpc": "modules run on this machine; export_library makes a library for another",
     "micro": "target 'c' makes portable C99",

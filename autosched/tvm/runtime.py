@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import os
+import zipfile
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
-from autosched.errors import TargetError
+import numpy as np
+
+from autosched.errors import TargetError, UsageError
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import as_expr
 from autosched.ir.expr import const as const
+from autosched.runtime import export
 from autosched.runtime import ndarray as ndarray
 from autosched.runtime.device import Device as Device
 from autosched.runtime.device import cpu as cpu
 from autosched.runtime.device import cuda as cuda
 from autosched.runtime.device import device as device
 from autosched.runtime.device import opencl as opencl
-from autosched.runtime.export import load_module as load_module
 from autosched.runtime.module import Module as Module
 from autosched.runtime.ndarray import NDArray as NDArray
 from autosched.target import Target
@@ -40,6 +45,37 @@ def enabled(target: str) -> bool:
         return device(Target(target).kind).exist
     except TargetError:
         return False
+
+
+def load_module(path: str | os.PathLike[str], fmt: str = "") -> Any:
+    """The module of a file; of a library that holds a model, what `lib["default"](device)` is asked of.
+
+    Raises BuildError, and ModelError for a damaged model. The file is machine code: load only files that you would run.
+    """
+    module = export.load_module(path)
+    if not module.attached:
+        return module
+    from autosched.tvm.contrib.graph_executor import factory_of  # models bring the tuner with them
+
+    return factory_of(module, os.fspath(path))
+
+
+def save_param_dict(params: Mapping[str, Any]) -> bytes:
+    """Arrays by name as bytes, for `load_param_dict`: those of an .npz file."""
+    file = io.BytesIO()
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in params.items()}
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def load_param_dict(param_bytes: bytes) -> dict[str, Any]:
+    """The arrays that `save_param_dict` wrote. Raises UsageError for other bytes."""
+    try:
+        with np.load(io.BytesIO(param_bytes), allow_pickle=False) as found:
+            return {name: nd.array(found[name]) for name in found.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
+        legal = "what save_param_dict returned"
+        raise UsageError(f"they are no arrays: {error}", asked="load_param_dict", legal=legal) from None
 
 
 _INSTEAD = {

@@ -81,7 +81,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "tuning": (*_PARTS, "building", "predicting", "search_options"),
     "asking": (*_PARTS, "building", "search_options", "tuning"),
     "kernels": (*_PARTS, "building", "tuning", "front"),
-    "tvm": (*_PARTS, "building", "sanitizing", "tuning"),
+    "tvm": (*_PARTS, "building", "graph", "sanitizing", "tuning"),
     "graph": (*_PARTS, "topi", "places", "building", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
     "front": (*_PARTS, "building", "tuning", "report"),

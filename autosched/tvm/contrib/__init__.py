@@ -1,7 +1,8 @@
-"""`tvm.contrib`: folders for a while, and the C compiler. The rest of it says what to use instead."""
+"""`tvm.contrib`: folders for a while, the C compiler, and compiled models. The rest of it says what to use instead."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from autosched.tvm._missing import NotPartOfThis, missing
@@ -12,7 +13,7 @@ _PICTURES = "print(tvm.lower(s, args, simple_mode=True)) shows the loops, s.trac
 _INSTEAD = {
     **dict.fromkeys("cblas cublas cudnn dnnl mkl miopen nnpack random rocblas sort sparse thrust".split(), _LIBRARY),
     "tedd": _PICTURES,
-    **dict.fromkeys(("graph_executor", "graph_runtime", "debugger"), "a module is called with its arrays"),
+    "debugger": "autosched run model.onnx --profile, --verify",
     **dict.fromkeys("clang emcc ndk nvcc rocm spirv xcode".split(), "cc.create_shared, or fcompile= of export_library"),
     "dlpack": "tvm.nd.from_dlpack(x), and x.to_dlpack()",
     "tar": 'module.export_library("x.tar")',
@@ -25,6 +26,8 @@ _missing = missing("contrib", globals())
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("graph_executor", "graph_runtime"):  # models bring the tuner with them: on first use
+        return import_module(f"{__name__}.graph_executor")
     if name not in _INSTEAD:
         return _missing(name)
     asked = f"tvm.contrib.{name}"

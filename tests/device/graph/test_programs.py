@@ -26,9 +26,10 @@ from autosched.errors import BuildError, FileError
 from autosched.graph import memory
 from autosched.graph.compiled import linked
 from autosched.graph.export import Exported, compile_c_program, export_c, export_llvm, export_opencl
-from autosched.graph.linking import link, weight_offsets, weights_of
+from autosched.graph.linking import link, weight_offsets
 from autosched.graph.merging import merge_launches
 from autosched.graph.program import Call, Place, Program
+from autosched.graph.weights import as_block
 from autosched.ir.calls import call_packed
 from autosched.ir.functions import register_func
 from autosched.runtime import ndarray as nd
@@ -132,7 +133,7 @@ def module(kind: str) -> Module:
 
 @pytest.mark.parametrize("kind", ["llvm", pytest.param("c", marks=needs_compiler)])
 def test_kernels_run_one_after_the_other(kind: str) -> None:
-    f, weights = module(kind), weights_of(network(kind))
+    f, weights = module(kind), as_block(network(kind).weights)
     agree(f(X, weights), expected())
     agree(f(X[::-1].copy(), weights), expected(X[::-1]))  # the second call is checked and made in native code
     made = [np.empty_like(X) for _ in range(3)]
@@ -144,20 +145,20 @@ def test_kernels_run_one_after_the_other(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["llvm", pytest.param("c", marks=needs_compiler)])
 def test_a_saved_program_runs(kind: str, tmp_path: Path) -> None:
     module(kind).save(tmp_path / "net.bin")
-    agree(Module.load(tmp_path / "net.bin")(X, weights_of(network(kind))), expected())
+    agree(Module.load(tmp_path / "net.bin")(X, as_block(network(kind).weights)), expected())
 
 
 @pytest.mark.parametrize("kind", ["llvm", pytest.param("c", marks=needs_compiler)])
 def test_a_profile_has_the_time_of_each_call(kind: str) -> None:
     f = Module(linked(network(kind), target_of(kind), profile=True), target_of(kind))
-    *found, times = f(X, weights_of(network(kind)))
+    *found, times = f(X, as_block(network(kind).weights))
     agree(found, expected())
     assert times.shape == (5,) and times.dtype == np.int64 and (times > 0).all()
     assert times[0] > 100  # nanoseconds: a product of matrices takes longer
 
 
 def test_threads_share_no_memory() -> None:
-    f, weights = module("llvm"), weights_of(network("llvm"))
+    f, weights = module("llvm"), as_block(network("llvm").weights)
     found: dict[int, Any] = {}
 
     def work(k: int) -> None:
@@ -174,7 +175,7 @@ def test_threads_share_no_memory() -> None:
 
 
 def test_the_arena_is_part_of_the_workspace() -> None:
-    with module("llvm").bound([X, weights_of(network("llvm"))]) as bound:
+    with module("llvm").bound([X, as_block(network("llvm").weights)]) as bound:
         own = [Module(k, target_of("llvm")) for k in network("llvm").kernels]
         with own[0].bound([X, W[0]]) as first, own[1].bound([X]) as second:
             kernels = first.workspace_bytes, second.workspace_bytes  # type: ignore[attr-defined]
@@ -236,7 +237,7 @@ def test_weights_lie_at_multiples_of_64_and_are_copied_once() -> None:
     p = replace(network("llvm"), weights=tuple(values))
     offsets, size = weight_offsets(p)
     assert (offsets, size) == ([0, 64, 128, 128], 256)
-    block = weights_of(p)
+    block = as_block(p.weights)
     assert block.ctypes.data % 64 == 0 and block.nbytes == 256
     for offset, w in zip(offsets, values, strict=True):
         assert np.array_equal(block[offset : offset + w.nbytes].view(w.dtype).reshape(w.shape), w)
@@ -321,7 +322,7 @@ def test_c_runs_in_memory_of_its_caller(tmp_path: Path) -> None:
     assert size > 2 * BYTES
     guarded = np.full(size + 192, 0xA5, np.uint8)
     start = 64 + -guarded.ctypes.data % 64
-    weights, made = weights_of(network("c")), [np.empty_like(X) for _ in range(3)]
+    weights, made = as_block(network("c").weights), [np.empty_like(X) for _ in range(3)]
     arrays = [X, weights, *made, guarded[start:]]
     assert library.net_in(*(ctypes.c_void_p(a.ctypes.data) for a in arrays)) == 0
     agree(made, expected())
@@ -334,7 +335,7 @@ def test_machine_code_in_a_folder(tmp_path: Path) -> None:
     assert {"net.o", "net_dense.o", "net_softmax.o", "net.h", "net.so", "weights.bin", "main.c"} <= written.files.keys()
     ran(tmp_path, "make CFLAGS=-O1")
     assert ran(tmp_path, f"./main {with_arrays(tmp_path)}").count("as expected") == 3
-    agree(load_module(tmp_path / "net.so")(X, weights_of(network("llvm"))), expected())
+    agree(load_module(tmp_path / "net.so")(X, as_block(network("llvm").weights)), expected())
     shown = ran(tmp_path, "nm -D --defined-only net.so")
     assert "net_packed" in shown and "net_dense" not in shown  # two libraries of one process may have such kernels
 
@@ -424,7 +425,7 @@ def test_the_launcher_runs(headers: Path, tmp_path: Path) -> None:
     ran(tmp_path, " ".join(command))
     library = ctypes.CDLL(str(tmp_path / "launcher.so"))
     library.net_open.restype = ctypes.c_void_p
-    weights, made = weights_of(network("opencl")), [np.empty_like(X) for _ in range(3)]
+    weights, made = as_block(network("opencl").weights), [np.empty_like(X) for _ in range(3)]
     device = ctypes.c_void_p(library.net_open(os.fsencode(tmp_path / "net.cl"), ctypes.c_void_p(weights.ctypes.data)))
     assert device
     for _ in range(2):
