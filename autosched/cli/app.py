@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from autosched import __version__
-from autosched.cli.arguments import OF_MODELS, VERBS, add_arguments
+from autosched.cli.arguments import LIBRARIES, OF_MODELS, VERBS, add_arguments
 from autosched.cli.failures import exit_status, interruptible, readable_streams, warnings_as_lines
 from autosched.cli.options import Parser, field_values, program
 from autosched.errors import UsageError, did_you_mean
@@ -66,7 +66,7 @@ def _run(words: Sequence[str]) -> int:
     if verb is not None and verb not in VERBS:
         legal = f"{did_you_mean(verb, VERBS)}verbs: {', '.join(VERBS)}"
         raise UsageError("no such verb", asked=f"{program()} {verb}", legal=legal)
-    of_model = verb in OF_MODELS and (verb == "compile" or any(w.endswith(".onnx") for w in words))
+    of_model = verb in OF_MODELS and (verb == "compile" or any(w.endswith((".onnx", *LIBRARIES)) for w in words))
     parser = make_parser(verb, of_model)
     args, unknown = parser.parse_known_args(words)
     if unknown:

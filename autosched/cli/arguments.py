@@ -17,6 +17,18 @@ from autosched.space import SPACES
 #: Trials of `tune` when neither --trials nor --budget says how long; of `tasks`, for each task.
 TUNE_TRIALS, TASK_TRIALS = 200, 100
 
+#: ends of files that hold a compiled model with its weights
+LIBRARIES = (".so", ".tar")
+
+#: how a pixel from 0 to 255 becomes a number: what is taken off, and what the rest is divided by, for each channel;
+#: those of ImageNet are torchvision's
+PIXELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "raw": ((0.0,), (1.0,)),
+    "unit": ((0.0,), (255.0,)),
+    "centred": ((127.5,), (127.5,)),
+    "imagenet": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
+}
+
 _SHOWN = ("schedule", "loops", "source", "llvm", "asm", "hot", "passes", "space", "records")
 #: The pass after which `show` prints loops unless told otherwise: knobs bound, borders not yet cut off.
 LOOPS_AFTER = "simplify"
@@ -70,17 +82,24 @@ def tune(parser: argparse.ArgumentParser) -> None:
 
 
 def compile_model(parser: argparse.ArgumentParser) -> None:
-    """Compile a model to files that need nothing of autosched.
+    """Compile a model to files that need nothing of autosched, or to one library that `run` takes.
 
-    For llvm a shared library with a header and objects; for c, C99 sources, which `cc` builds alone; for opencl,
-    kernels and a launcher. Kernels take the best records there are, else what a model of this machine predicts.
+    In a folder: for llvm a shared library with a header and objects; for c, C99 sources, which `cc` builds alone; for
+    opencl, kernels and a launcher. Kernels take the best records there are, else what a model of this machine predicts.
 
     examples:
       %(prog)s model.onnx -o model/
       %(prog)s model.onnx -o model/ --target c --shape data:1x3x224x224
+      %(prog)s model.onnx -o model.so
     """
     _add_model(parser)
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write, made where missing")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        required=True,
+        help="the folder to write, or a library with the weights inside, x.so or x.tar",
+    )
     options.add_flag(parser, "--arrays", "with --target c: weights as C arrays, too, so that nothing has to be loaded")
     _add_source(parser)
 
@@ -104,17 +123,21 @@ def tune_model(parser: argparse.ArgumentParser) -> None:
 def run_model(parser: argparse.ArgumentParser) -> None:
     """Run a model on arrays, and time it.
 
-    Inputs come from a .npz file, by name, or from .npy files; those that are not given are random. Outputs go to a .npz
-    file, or are summed up in a line each.
+    Inputs come from a .npz file, by name, or from .npy files or images; those that are not given are random. An image
+    is scaled until it covers the input, and cut to its centre. Outputs go to a .npz file, or are summed up in a line
+    each. A library that `compile -o model.so` wrote runs as well.
 
     examples:
       %(prog)s model.onnx --inputs in.npz -o out.npz
+      %(prog)s model.onnx --inputs data=cat.jpg --pixels imagenet
       %(prog)s model.onnx --profile --verify
       %(prog)s model.onnx --compare onnxruntime
     """
     _add_model(parser)
-    about = "FILE.npz with arrays by name, or NAME=FILE.npy; may be repeated"
+    about = "FILE.npz with arrays by name, NAME=FILE.npy or NAME=IMAGE; may be repeated"
     options.add_list(parser, "--inputs", "FILE", about)
+    about = "what pixels of images become: raw 0 to 255, unit 0 to 1, centred -1 to 1, imagenet (mean, deviation)"
+    parser.add_argument("--pixels", choices=PIXELS, default="unit", help=f"{about}; default unit")
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs")
     options.add_flag(parser, "--profile", "print each kernel: time, share of the roofline, origin of its schedule")
     options.add_flag(parser, "--verify", "compare every intermediate with onnx.reference; exit status 5 if one differs")

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from autosched.cli import options
-from autosched.cli.arguments import TASK_TRIALS
+from autosched.cli.arguments import LIBRARIES, TASK_TRIALS
 from autosched.cli.failures import interrupted_status
+from autosched.cli.model_inputs import read_inputs
 from autosched.cli.tune import search_arguments
 from autosched.errors import ModelError, UsageError, VerificationError, check_path, named_file
 from autosched.graph import CompiledModel, Model, load
+from autosched.graph.running import Executable
 from autosched.graph.tuning import check
 from autosched.graph.verifying import verify
+from autosched.ir.dtype import dtype
 from autosched.ir.expr import is_const
 from autosched.report.progress import make_display
 from autosched.report.summary import Standing, standing
@@ -32,6 +36,8 @@ TIMING_S = 1.0
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.verb == "run" and args.source.endswith(LIBRARIES):
+        return _run_library(args)
     model = load(args.source, shapes=_shapes(args.shape))
     verbs: dict[str, Callable[[argparse.Namespace, Model], int]] = {"compile": _compile, "tune": _tune, "run": _run}
     return verbs[args.verb](args, model)
@@ -54,12 +60,21 @@ def _shapes(words: list[str]) -> dict[str, Any]:
 # -- compile --------------------------------------------------------------------------------------
 def _compile(args: argparse.Namespace, model: Model) -> int:
     compiled, took = _compiled(args, model)
-    written = compiled.export(args.output, arrays=args.arrays)
+    report: dict[str, Any] = {"model": model.name, "output": args.output, "build_s": took}
+    if args.output.endswith(LIBRARIES):
+        if args.arrays:
+            raise UsageError("a library has the weights inside", asked=f"--arrays -o {args.output}", legal="a folder")
+        compiled.save(args.output)
+        size = os.stat(args.output).st_size
+        report["files"], told = {os.path.basename(args.output): size}, f"{size:,} bytes, weights inside"
+    else:
+        written = compiled.export(args.output, arrays=args.arrays)
+        report["files"], told = dict(written.files), str(written)
     if args.json:
-        options.emit({"model": model.name, "output": args.output, "files": dict(written.files), "build_s": took})
-        return 0
-    print(_headline(compiled, took))
-    print(f"{args.output}: {written}")
+        options.emit(report)
+    else:
+        print(_headline(compiled, took))
+        print(f"{args.output}: {told}")
     return 0
 
 
@@ -116,7 +131,11 @@ def _tune(args: argparse.Namespace, model: Model) -> int:
 
 # -- run ------------------------------------------------------------------------------------------
 def _run(args: argparse.Namespace, model: Model) -> int:
-    given = _given(args.inputs, model)
+    def wanted(name: str) -> tuple[Any, str]:
+        tensor = model.graph().inputs[name]
+        return [int(d) if is_const(d) else str(d) for d in tensor.shape], str(tensor.dtype)
+
+    given = read_inputs(args.inputs, model.input_names, wanted, args.pixels, _note)
     inputs = _random(model, given)
     graph = model.graph_for(inputs)
     compiled, took = _compiled(args, model, {name: inputs[name] for name in model.deciding})
@@ -127,21 +146,13 @@ def _run(args: argparse.Namespace, model: Model) -> int:
         report["verified"] = _verify(compiled, model, inputs)
     ours = _time(lambda: compiled.run(inputs))
     theirs = _beside(args, model, inputs) if args.compare else None
-    report |= {"seconds": ours, args.compare or "other": theirs}
-    if args.output is not None:
-        with named_file(f"--output {args.output}"):
-            np.savez(
-                check_path(args.output, f"--output {args.output}"),
-                **{k: v for k, v in outputs.items() if v is not None},
-            )
+    report |= {"seconds": ours} | ({args.compare: theirs} if args.compare else {})
+    if not args.json:
+        print(_headline(compiled, took))
+    _tell_random(model.input_names, given)
+    _tell_outputs(args, outputs, report)
     if args.json:
-        options.emit(report | {"outputs": {name: _described(x) for name, x in outputs.items()}})
         return 0
-    print(_headline(compiled, took))
-    if missing := [name for name in model.input_names if name not in given]:
-        print(f"note: random values for {', '.join(missing)}", file=sys.stderr)
-    for name, x in outputs.items():
-        print(f"{name}: {_described(x)}")
     if args.verify:
         print(f"{plural(report['verified'], 'tensor')} agree with onnx.reference")
     beside = "" if theirs is None else f"; {args.compare} takes {seconds(theirs)}, {ratio(theirs / ours)} as long"
@@ -151,29 +162,50 @@ def _run(args: argparse.Namespace, model: Model) -> int:
     return 0
 
 
-def _given(words: list[str], model: Model) -> Arrays:
-    """The arrays of `FILE.npz` and `NAME=FILE.npy`."""
-    found: Arrays = {}
-    for word in words:
-        name, equals, file = word.rpartition("=")
-        path = check_path(file, f"--inputs {word}")
-        with named_file(f"--inputs {word}"):
-            try:
-                loaded = np.load(path, allow_pickle=False)
-            except ValueError as error:
-                raise UsageError(str(error), asked=f"--inputs {word}", legal=".npz or .npy") from None
-        if isinstance(loaded, np.ndarray):
-            if not equals and len(model.input_names) != 1:
-                legal = f"NAME={file}, of {', '.join(model.input_names)}"
-                raise UsageError("which input is it for?", asked=f"--inputs {word}", legal=legal)
-            found[name or model.input_names[0]] = loaded
-        else:
-            found.update({k: loaded[k] for k in loaded.files})
-    unknown = [name for name in found if name not in model.input_names]
-    if unknown:
-        legal = f"inputs: {', '.join(model.input_names) or 'none'}"
-        raise ModelError(f"there is no input {unknown[0]!r}", asked=f"run {model.name}", legal=legal)
-    return found
+def _run_library(args: argparse.Namespace) -> int:
+    """Run what `compile -o x.so` wrote."""
+    asked = [w for w, is_given in (("--profile", args.profile), ("--verify", args.verify), ("--compare", args.compare),
+                                   ("--shape", args.shape)) if is_given]  # fmt: skip
+    if asked:
+        raise UsageError("a library has no kernels apart, and no model", asked=", ".join(asked), legal="MODEL.onnx")
+    model = Executable.load(args.source)
+    params = {p.name: p for p in model.inputs}
+
+    def wanted(name: str) -> tuple[Any, str]:
+        return params[name].shape_for({}), params[name].dtype
+
+    given = read_inputs(args.inputs, [*params], wanted, args.pixels, _note)
+    rng = np.random.default_rng(0)
+    inputs = {n: rng.uniform(size=wanted(n)[0]).astype(dtype(p.dtype).numpy) for n, p in params.items()} | given
+    outputs = model.run(inputs)
+    ours = _time(lambda: model.run(inputs))
+    _tell_random([*params], given)
+    _tell_outputs(args, outputs, {"model": model.name, "target": str(model.module.target), "seconds": ours})
+    if not args.json:
+        print(f"a run takes {seconds(ours)}")
+    return 0
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _tell_random(names: Sequence[str], given: Arrays) -> None:
+    if missing := [name for name in names if name not in given]:
+        _note(f"random values for {', '.join(missing)}")
+
+
+def _tell_outputs(args: argparse.Namespace, outputs: Arrays, report: dict[str, Any]) -> None:
+    """Write the outputs where they were asked for, and print a line for each, or all as JSON."""
+    if args.output is not None:
+        there = {k: v for k, v in outputs.items() if v is not None}
+        with named_file(f"--output {args.output}"):
+            np.savez(check_path(args.output, f"--output {args.output}"), **there)
+    if args.json:
+        options.emit(report | {"outputs": {name: _described(x) for name, x in outputs.items()}})
+        return
+    for name, x in outputs.items():
+        print(f"{name}: {_described(x)}")
 
 
 def _random(model: Model, given: Arrays) -> Arrays:

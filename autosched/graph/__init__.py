@@ -13,6 +13,7 @@ from __future__ import annotations
 from autosched.graph.compiled import CompiledModel
 from autosched.graph.loaded import Model, load
 from autosched.graph.model import Graph
+from autosched.graph.running import Executable
 from autosched.graph.tuning import TunedModel
 
-__all__ = ["CompiledModel", "Graph", "Model", "TunedModel", "load"]
+__all__ = ["CompiledModel", "Executable", "Graph", "Model", "TunedModel", "load"]

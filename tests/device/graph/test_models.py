@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3] / "experiments"))
 import networks  # noqa: E402
 
 from autosched.cli import main  # noqa: E402
+from autosched.cli.images import write_image  # noqa: E402
 from autosched.errors import ModelError, VerificationError  # noqa: E402
 from autosched.graph import load  # noqa: E402
 from autosched.graph.tuning import check  # noqa: E402
@@ -109,6 +112,37 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert np.load(tmp_path / "out.npz")["add_10"].shape == (1, 10)
     assert main(["compile", str(path), "-o", str(tmp_path / "mlp")]) == 0
     assert (tmp_path / "mlp" / "mlp.h").exists()
+
+
+def test_a_library_and_images_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = networks.Builder("sums")
+    out = b.node("ReduceSum", "data", b.weight(value=np.array([2, 3])), keepdims=0)
+    onnx.save(b.model([1, 3, 4, 6], out, [1, 3]), tmp_path / "sums.onnx")
+    library, image = str(tmp_path / "sums of planes.so"), tmp_path / "red.png"
+    red = np.zeros((8, 20, 3), np.uint8)
+    red[..., 0] = 255
+    write_image(image, red)
+    assert main(["compile", str(tmp_path / "sums.onnx"), "-o", library]) == 0
+    for source, pixels, sums in [
+        (library, "unit", [24, 0, 0]),
+        (library, "centred", [24, -24, -24]),
+        (str(tmp_path / "sums.onnx"), "raw", [24 * 255, 0, 0]),
+    ]:
+        words = ["run", source, "--inputs", f"data={image}", "--pixels", pixels, "-o", str(tmp_path / "out.npz")]
+        assert main(words) == 0
+        assert "scaled to cover 6x4" in capsys.readouterr().err
+        np.testing.assert_allclose(np.load(tmp_path / "out.npz")[out], [sums], rtol=1e-5)
+    assert main(["run", library, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"] == "sums"
+    for words, said in [
+        ([library, "--verify"], "no kernels apart"),
+        ([library, "--inputs", f"image={image}"], "there is no input 'image'"),
+        ([library, "--inputs", f"{tmp_path / 'sums.onnx'}"], "not an image"),
+        ([str(tmp_path / "nothing.so")], "no such file"),
+    ]:
+        assert main(["run", *words]) != 0
+        assert re.search(said, capsys.readouterr().err)
+    assert main(["compile", str(tmp_path / "sums.onnx"), "-o", library, "--arrays"]) == 2
 
 
 @pytest.mark.parametrize(
