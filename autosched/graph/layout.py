@@ -31,7 +31,9 @@ def channels_last(graph: Graph) -> Graph:
     """Keep channels last wherever a convolution with weights is near: its vectors run over channels then, however small
     the image. A neighbour is what reads at the same place, or at places around it: a pool, a sum, an activation."""
     found = operations(graph)
-    fixed = finals(graph) | of_scans(found)
+    # a scatter says the place of each element in the order of its axes
+    scatters = {op for op in found.ops if isinstance(op, ComputeOp) and op.body[0].op == "scatter"}
+    fixed = finals(graph) | of_scans(found) | scatters
     near: dict[Operation, list[Operation]] = {op: [] for op in found.ops}
     seeds: list[Operation] = []
     for op in found.ops:

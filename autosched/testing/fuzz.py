@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from autosched.measure.frames import answer_frames
 from autosched.measure.process import REPLY, WorkerProcess, wait
@@ -42,11 +42,10 @@ class Verdict:
 
 
 class Worker:
-    """A process that runs cases."""
+    """A process of a module's `--serve`, which runs cases."""
 
-    def __init__(self, limit: float = LIMIT) -> None:
-        command = [sys.executable, "-m", __name__ if __name__ != "__main__" else "autosched.testing.fuzz", "--serve"]
-        self._process = WorkerProcess("fuzz", command, os.environ, Path.cwd())
+    def __init__(self, module: str = "autosched.testing.fuzz", limit: float = LIMIT) -> None:
+        self._process = WorkerProcess("fuzz", [sys.executable, "-m", module, "--serve"], os.environ, Path.cwd())
         self._limit = limit
 
     def run(self, question: dict[str, Any]) -> Verdict:
@@ -110,11 +109,11 @@ def _judge(message: dict[str, Any]) -> dict[str, str]:
         fingerprint = case.fingerprint
         case.check()
     except Exception as error:
-        return {"kind": _kind(error), "text": str(error)[:4000], "fingerprint": fingerprint}
+        return {"kind": kind_of(error), "text": str(error)[:4000], "fingerprint": fingerprint}
     return {"fingerprint": fingerprint}
 
 
-def _kind(error: Exception) -> str:
+def kind_of(error: Exception) -> str:
     """The error's type, and the text of ours without names and numbers: a smaller case must share both."""
     words = getattr(error, "why", "").split()
     said = " ".join(w for w in words if w.isalpha() and w.islower())
@@ -146,12 +145,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(case)
         case.check()
         return 0
-    return _report(
-        campaign(_seeds(args.seeds), args.backend or tuple(BACKENDS), args.budget, args.generated), args.failures
-    )
+    verdicts = campaign(seeds_of(args.seeds), args.backend or tuple(BACKENDS), args.budget, args.generated)
+    return report(verdicts, args.failures, "autosched.testing.fuzz")
 
 
-def _seeds(text: str) -> Iterable[int]:
+def seeds_of(text: str) -> Iterable[int]:
     """`7` is one seed, `0:100` a hundred, `0:` all that follow."""
     first, colon, end = text.partition(":")
     if colon and not end:
@@ -159,8 +157,19 @@ def _seeds(text: str) -> Iterable[int]:
     return range(int(first), int(end or int(first) + 1))
 
 
-def _report(verdicts: Iterator[tuple[Case | None, Verdict]], folder: Path) -> int:
-    """Print failures, and progress now and then; returns the exit status. Ctrl-C ends the campaign."""
+class AnyCase(Protocol):
+    """What a campaign reports of a case."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def backend(self) -> str: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def report(verdicts: Iterator[tuple[AnyCase | None, Verdict]], folder: Path, module: str) -> int:
+    """Print failures, which `module --case` runs again, and progress now and then; returns the exit status. Ctrl-C
+    ends the campaign."""
     seen: set[str] = set()
     passed: Counter[str] = Counter()
     failed: Counter[str] = Counter()
@@ -169,7 +178,7 @@ def _report(verdicts: Iterator[tuple[Case | None, Verdict]], folder: Path) -> in
             (failed if verdict.kind else passed)[verdict.kind or verdict.backend] += 1
             seen.add(verdict.fingerprint)
             if verdict.kind:
-                _show(case, verdict, folder)
+                _show(case, verdict, folder, module)
             if (passed.total() + failed.total()) % 500 == 0:
                 print(_summary(passed, failed, seen), flush=True)
     except KeyboardInterrupt:
@@ -186,13 +195,13 @@ def _summary(passed: Counter[str], failed: Counter[str], seen: set[str]) -> str:
     return f"{passed.total()} passed ({counts}), {len(seen)} distinct cases{wrong}"
 
 
-def _show(case: Case | None, verdict: Verdict, folder: Path) -> None:
+def _show(case: AnyCase | None, verdict: Verdict, folder: Path, module: str) -> None:
     print(f"-- {verdict.kind} on {verdict.backend}: {verdict.text}\n{case or 'while drawing the case'}", flush=True)
     if case is not None:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{case.backend}-{case.seed}.json"
         path.write_text(json.dumps(case.to_json()), "utf-8")
-        print(f"python -m autosched.testing.fuzz --case {path}", flush=True)
+        print(f"python -m {module} --case {path}", flush=True)
 
 
 if __name__ == "__main__":

@@ -164,7 +164,12 @@ class _Reader:
             scope[s.values.name] = self._constant(self._dense(s), s.values.name)
 
     def _array(self, proto: Any) -> Array:
-        array = self.onnx.numpy_helper.to_array(proto)
+        try:
+            array = self.onnx.numpy_helper.to_array(proto)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ModelError(
+                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}"
+            ) from None
         self._check_type(array.dtype, f"tensor {proto.name!r}")
         if array.dtype.kind == "f" and np.isnan(array).any():
             raise ModelError("it holds NaN", asked=f"weights {proto.name!r} of {self.name}")
@@ -210,7 +215,14 @@ class _Reader:
     def _declared(self, info: Any) -> np.dtype[Any] | None:
         """The type that the model says an output is of."""
         number = info.type.tensor_type.elem_type
-        return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
+        return self._numpy_type(number, f"output {info.name!r}") if number else None
+
+    def _numpy_type(self, number: int, where: str) -> np.dtype[Any]:
+        """The type that has this number."""
+        try:
+            return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number))
+        except KeyError:
+            raise ModelError(f"no type has the number {number}", asked=f"{where} of {self.name}") from None
 
     def _input(self, info: Any) -> Value:
         """The placeholder of an input; the constant, where its value is given."""
@@ -227,9 +239,9 @@ class _Reader:
             return self._constant(np.asarray(given), info.name)
         if kind != "tensor_type":
             raise NeedsValues(f"input {info.name!r} of {self.name}", [info.name])
-        of = self.onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
-        self._check_type(np.dtype(of), f"input {info.name!r}")
-        made = self._placeholder(self._shape(info), np.dtype(of), info.name)
+        of = self._numpy_type(info.type.tensor_type.elem_type, f"input {info.name!r}")
+        self._check_type(of, f"input {info.name!r}")
+        made = self._placeholder(self._shape(info), of, info.name)
         self.inputs[info.name] = made
         self.varying.add(made)
         return made
@@ -379,7 +391,12 @@ class _Reader:
         return [x.decode(errors="replace") if isinstance(x, bytes) else x for x in value]
 
     def _array_or_text(self, proto: Any) -> Array:
-        array = self.onnx.numpy_helper.to_array(proto)
+        try:
+            array = self.onnx.numpy_helper.to_array(proto)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ModelError(
+                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}"
+            ) from None
         self._check_type(array.dtype, "an attribute")
         return array
 

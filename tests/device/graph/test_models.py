@@ -51,6 +51,18 @@ def test_a_wrong_kernel_is_found_and_named() -> None:
         check(rows, "it")
 
 
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_what_scatters_keeps_its_layout_beside_convolutions(reduction: str) -> None:
+    """Found by random graphs: channels went last, and the places of a scatter did not."""
+    b = networks.Builder("scattered")
+    x = b.conv("data", 3, 4, 3)
+    rows, updates = b.weight(value=np.array([[1], [0]])), b.weight(2, 4, 5, 6, scale=1.0)
+    x = b.node("ScatterND", x, rows, updates, reduction=reduction)
+    proto = b.model([3, 3, 5, 6], b.conv(x, 4, 4, 1), [3, 4, 5, 6])
+    compiled = load(proto).compile("llvm", effort="none")
+    check(verify(compiled, proto, networks.random_input(proto)), "it")
+
+
 def test_norms_and_activations_cost_no_kernel() -> None:
     b = networks.Builder("block")
     x = b.node("Relu", b.norm(b.conv("data", 8, 16, 3), 16))
