@@ -121,7 +121,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 
 def _thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a large family of cases on devices, take every third one, of a very large one every fourth, if the whole suite
+    """Of a large family of cases on devices, take every fourth one, of a very large one every fifth, if the whole suite
     runs: the nightly run has the others."""
     if not all(Path(arg).resolve() in (TESTS, TESTS.parent) for arg in config.args):
         return
@@ -132,6 +132,6 @@ def _thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     left: set[pytest.Item] = set()
     for cases in families.values():
         if len(cases) > LARGE_FAMILY:
-            left |= {*cases} - {*cases[:: 3 if len(cases) <= 3 * LARGE_FAMILY else 4]}
+            left |= {*cases} - {*cases[:: 4 if len(cases) <= 3 * LARGE_FAMILY else 5]}
     config.hook.pytest_deselected(items=[item for item in items if item in left])
     items[:] = [item for item in items if item not in left]

@@ -17,15 +17,16 @@ BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     ("number", "printed"),
     [
         (0, "T.vectorized(32)"),
-        (1, "c[i_outer * 8:i_outer * 8 + 8]"),
-        (2, "25 configurations, 2 in the log"),
-        (3, 's["D"].parallel('),
+        (1, "#include <stdint.h>"),
+        (2, "c[i_outer * 8:i_outer * 8 + 8]"),
+        (3, "25 configurations, 2 in the log"),
+        (4, 's["D"].parallel('),
     ],
 )
 def test_the_code_runs(number: int, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(BLOCKS[number], f"block {number}", "exec"), {})
     assert printed in capsys.readouterr().out
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
 
 
 def test_every_option_is_in_the_table() -> None:
