@@ -77,7 +77,7 @@ def foreseen(
     """(The choice, or None, and why there is none). Never takes longer than `limit_s` seconds by much, nor raises."""
     at = dict.fromkeys(w.size_names(), USUAL_SIZE) | w.usual_sizes() | dict(sizes or {})
     file = answer_file(w, target, device, at)
-    known = answers.get(file) or _read(file)
+    known = _answered(file)
     if known is None:
         begun = time.thread_time()
         known = _within_limit(w, target, at, limit_s)
@@ -85,6 +85,12 @@ def foreseen(
             _write(file, known)
     answers[file] = known
     return known
+
+
+def foreseen_before(w: Workload, target: Target, device: str, sizes: Mapping[str, int]) -> Foreseen | None:
+    """The choice that `build` has made earlier at these sizes; None where it has not, or found none."""
+    known = _answered(answer_file(w, target, device, dict(sizes)))
+    return None if known is None else known[0]
 
 
 def _within_limit(w: Workload, target: Target, at: dict[str, int], limit_s: float) -> tuple[Foreseen | None, str]:
@@ -190,6 +196,10 @@ _FORESEEN = Fields(
         "late": Form.flag(),
     }
 )
+
+
+def _answered(file: Path) -> tuple[Foreseen | None, str] | None:
+    return answers.get(file) or _read(file)
 
 
 def _read(file: Path) -> tuple[Foreseen | None, str] | None:

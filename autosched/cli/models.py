@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,9 @@ from autosched.cli.failures import interrupted_status
 from autosched.cli.model_inputs import read_inputs
 from autosched.cli.tune import search_arguments
 from autosched.errors import ModelError, UsageError, VerificationError, check_path, named_file
-from autosched.graph import CompiledModel, Model, load
+from autosched.graph import CompiledModel, Model, TunedModel, load
 from autosched.graph.running import Executable
+from autosched.graph.timing import medians
 from autosched.graph.tuning import check
 from autosched.graph.verifying import verify
 from autosched.ir.dtype import dtype
@@ -29,10 +30,9 @@ from autosched.report.summary import Standing, standing
 from autosched.report.text import duration, plural, ratio, seconds, table
 from autosched.runtime.device import resolve_target
 from autosched.space.samples import random_inputs
+from autosched.tuning import TasksResult
 
 Arrays = dict[str, Any]
-#: seconds for which a model is timed
-TIMING_S = 1.0
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,7 +102,6 @@ def _headline(compiled: CompiledModel, took: float) -> str:
 
 # -- tune -----------------------------------------------------------------------------------------
 def _tune(args: argparse.Namespace, model: Model) -> int:
-    inputs = None if args.unverified else _random(model, {})
     limited = args.trials is not None or args.budget is not None
     with make_display(args.progress, sys.stderr) as display:
         search = search_arguments(args)
@@ -110,23 +109,47 @@ def _tune(args: argparse.Namespace, model: Model) -> int:
             search["trials"] = TASK_TRIALS * len(model.compile(args.target, effort="none").cut.kernels)
         else:
             search["trials"] = args.trials
-        tuned = model.tune(args.target, inputs=inputs, **search, progress=display)
+        inputs = _random(model, {})
+        tuned = model.tune(args.target, inputs=inputs, verified=not args.unverified, **search, progress=display)
     result = tuned.tasks
     if args.json:
-        options.emit({"model": model.name, "verified": len(tuned.compared)} | (result.to_json() if result else {}))
+        times = {} if tuned.seconds is None else dict(zip(("seconds_before", "seconds"), tuned.seconds, strict=True))
+        report = {"model": model.name, "verified": len(tuned.compared), "schedules": _origins(tuned)} | times
+        options.emit(report | (result.to_json() if result else {}))
     elif result is None:
         print(f"{model.name}: nothing to tune, it has no kernel with work")
     else:
-        rows = [
-            [r.workload, f"{w:g}", str(r.trials), seconds(r.default_seconds), seconds(r.seconds), ratio(r.speedup)]
-            for r, w in zip(result.results, result.weights, strict=True)
-        ]
-        print("\n".join(table(rows, ["kernel", "calls", "trials", "default", "best", "speed-up"], range(1, 6))))
-        if tuned.compared:
-            print(f"{plural(len(tuned.compared), 'tensor')} of the untuned model agree with onnx.reference")
-        change = f"{seconds(result.default_objective)} -> {seconds(result.objective)}"
-        print(f"all kernels of one run: {change} after {plural(result.trials, 'trial')}, {duration(result.elapsed_s)}")
+        print("\n".join(_tuned_lines(tuned, result)))
     return interrupted_status() if result is not None and result.interrupted else 0
+
+
+def _origins(tuned: TunedModel) -> list[str]:
+    """For each kernel where its schedule comes from now: a record, the model's prediction, the default schedule."""
+    modules = tuned.compiled.modules if tuned.compiled is not None else []
+    return [str(m.provenance.get("kind", "")) for m in modules]
+
+
+def _tuned_lines(tuned: TunedModel, result: TasksResult) -> list[str]:
+    origins = _origins(tuned)
+    found = dict(zip(tuned.kernels, result.results, strict=True))
+    rows = []
+    for i, k in enumerate(tuned.cut.kernels):
+        measured = [""] * 4
+        if (r := found.get(i)) is not None:
+            measured = [str(r.trials), seconds(r.default_seconds), seconds(r.seconds), ratio(r.speedup)]
+        rows.append([k.workload.name, f"{k.count}", *measured, *origins[i : i + 1]])
+    head = ["kernel", "calls", "trials", "default", "best", "speed-up", *(["schedule"] if origins else [])]
+    lines = table(rows, head, range(1, 6))
+    if tuned.compared:
+        lines.append(f"{plural(len(tuned.compared), 'tensor')} of the untuned model agree with onnx.reference")
+    took = f"after {plural(result.trials, 'trial')}, {duration(result.elapsed_s)}"
+    if math.isfinite(result.objective):
+        took = f"{seconds(result.default_objective)} -> {seconds(result.objective)} {took}"
+    lines.append(f"tuned kernels of one run: {took}")
+    if tuned.seconds is not None:
+        before, after = tuned.seconds
+        lines.append(f"a whole run: {seconds(before)} untuned, {seconds(after)} now ({ratio(before / after)})")
+    return lines
 
 
 # -- run ------------------------------------------------------------------------------------------
@@ -144,8 +167,9 @@ def _run(args: argparse.Namespace, model: Model) -> int:
     report: dict[str, Any] = {"model": model.name, "target": str(compiled.target), "build_s": took}
     if args.verify:
         report["verified"] = _verify(compiled, model, inputs)
-    ours = _time(lambda: compiled.run(inputs))
-    theirs = _beside(args, model, inputs) if args.compare else None
+    beside = [_beside(args, model, inputs)] if args.compare else []
+    ours, *others = medians(lambda: compiled.run(inputs), *beside)
+    theirs = others[0] if others else None
     report |= {"seconds": ours} | ({args.compare: theirs} if args.compare else {})
     if not args.json:
         print(_headline(compiled, took))
@@ -155,8 +179,8 @@ def _run(args: argparse.Namespace, model: Model) -> int:
         return 0
     if args.verify:
         print(f"{plural(report['verified'], 'tensor')} agree with onnx.reference")
-    beside = "" if theirs is None else f"; {args.compare} takes {seconds(theirs)}, {ratio(theirs / ours)} as long"
-    print(f"a run takes {seconds(ours)}{beside}")
+    compared = "" if theirs is None else f"; {args.compare} takes {seconds(theirs)}, {ratio(theirs / ours)} as long"
+    print(f"a run takes {seconds(ours)}{compared}")
     if args.profile:
         print("\n".join(_profile(compiled, inputs, ours)))
     return 0
@@ -178,7 +202,7 @@ def _run_library(args: argparse.Namespace) -> int:
     rng = np.random.default_rng(0)
     inputs = {n: rng.uniform(size=wanted(n)[0]).astype(dtype(p.dtype).numpy) for n, p in params.items()} | given
     outputs = model.run(inputs)
-    ours = _time(lambda: model.run(inputs))
+    (ours,) = medians(lambda: model.run(inputs))
     _tell_random([*params], given)
     _tell_outputs(args, outputs, {"model": model.name, "target": str(model.module.target), "seconds": ours})
     if not args.json:
@@ -232,20 +256,8 @@ def _verify(compiled: CompiledModel, model: Model, inputs: Arrays) -> int:
     return len(rows)
 
 
-def _time(action: Callable[[], object]) -> float:
-    """The median seconds of a call."""
-    action()
-    taken: list[float] = []
-    end = time.perf_counter() + TIMING_S
-    while len(taken) < 5 or time.perf_counter() < end:
-        begun = time.perf_counter()
-        action()
-        taken.append(time.perf_counter() - begun)
-    return statistics.median(taken)
-
-
-def _beside(args: argparse.Namespace, model: Model, inputs: Arrays) -> float:
-    """Seconds of ONNX Runtime, on as many threads."""
+def _beside(args: argparse.Namespace, model: Model, inputs: Arrays) -> Callable[[], object]:
+    """A run by ONNX Runtime, on as many threads."""
     try:
         import onnxruntime
     except ImportError:
@@ -254,7 +266,7 @@ def _beside(args: argparse.Namespace, model: Model, inputs: Arrays) -> float:
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = resolve_target(args.target).num_threads
     session = onnxruntime.InferenceSession(model.proto.SerializeToString(), settings)
-    return _time(lambda: session.run(None, inputs))
+    return lambda: session.run(None, inputs)
 
 
 def _described(x: Any) -> str:

@@ -118,16 +118,24 @@ class Model:
         """The values of the inputs that decide shapes, to be compared."""
         return tuple(repr(np.asarray(inputs[name], object).tolist()) for name in self.deciding)
 
-    def tune(self, target: TargetLike = None, *, inputs: Mapping[str, Any] | None = None, **options: Any) -> TunedModel:
+    def tune(
+        self,
+        target: TargetLike = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        verified: bool = True,
+        **options: Any,
+    ) -> TunedModel:
         """Tune the distinct kernels under one budget, each as important as it is often called; their records serve
         every model and workload with the same kernel.
 
-        inputs:  first the untuned model is compared with `onnx.reference` on these
-        options: of `tune_tasks`: budget_s, trials, records, strategy, seed, measure, progress
+        inputs:   whole runs on these are timed, before and after
+        verified: first compare the untuned model with `onnx.reference` on the inputs
+        options:  of `tune_tasks`: budget_s, trials, records, strategy, seed, measure, progress
 
         Raises ModelError; VerificationError, before anything is measured, where the untuned model is wrong.
         """
-        proto = self.proto if inputs is not None else None
+        proto = self.proto if verified else None
         return tune_model(self.graph(), resolve_target(target), proto, inputs, **options)
 
     def _check(self, inputs: Mapping[str, Any]) -> None:

@@ -11,9 +11,11 @@ from autosched.graph.compiled import CompiledModel
 from autosched.graph.kernels import Cut, Cutter
 from autosched.graph.layout import prepared
 from autosched.graph.model import Graph
+from autosched.graph.timing import medians
 from autosched.graph.verifying import Compared, verify
 from autosched.target import Target
-from autosched.tuning import tune_tasks
+from autosched.tuning import Note, tune_tasks
+from autosched.tuning.arguments import listener
 from autosched.tuning.tasks import TasksResult
 
 if TYPE_CHECKING:
@@ -22,12 +24,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TunedModel:
-    """The result of tuning a model. `cut` has its kernels, in the order of `tasks.results`."""
+    """The result of tuning a model.
+
+    compiled:    the model with what was learnt, whose modules say where their schedules come from; None without inputs
+    seconds:     of a whole run as it was before, and as `compiled` is now, timed in turns; None without inputs
+    tasks:       what was measured of its kernels; None where none has work
+    kernels:     the positions in `cut.kernels` of `tasks.results`
+    compared:    tensors of the untuned model beside the reference
+    """
 
     cut: Cut
     tasks: TasksResult | None
-    #: tensors of the untuned model beside the reference, where that was compared
+    kernels: Sequence[int] = ()
     compared: Sequence[Compared] = ()
+    compiled: CompiledModel | None = None
+    seconds: tuple[float, float] | None = None
 
 
 def tune_model(
@@ -35,25 +46,41 @@ def tune_model(
     target: Target,
     proto: onnx.ModelProto | None = None,
     inputs: Mapping[str, Any] | None = None,
+    *,
+    progress: Any = None,
     **options: Any,
 ) -> TunedModel:
     """Tune the distinct kernels of a graph, each as important as it is often called.
 
-    proto, inputs: with both, the untuned model is built first and compared with the reference
-    options:       of `tune_tasks`: budget_s, trials, records, strategy, seed, measure, progress
+    inputs:   with these, whole runs of the model are timed, before and after
+    proto:    with inputs, the untuned model is compared with the reference
+    progress: as for `tune`
+    options:  of `tune_tasks`: budget_s, trials, records, strategy, seed, measure
 
     Raises VerificationError, before anything is measured, where the untuned model is wrong.
     """
+    tell = listener(progress)
     compared: Sequence[Compared] = ()
-    if proto is not None and inputs is not None:
-        compared = verify(CompiledModel(graph, target, "none", options.get("records")), proto, inputs)
-        check(compared, graph.name)
-    cut = Cutter(prepared(graph)).cut_up()
-    chosen = [k for k in cut.kernels if k.is_tunable]
+    before = None if inputs is None else CompiledModel(graph, target, "quick", options.get("records"))
+    if before is not None and inputs is not None:
+        if proto is not None:
+            compared = verify(before, proto, inputs)
+            check(compared, graph.name)
+        (took,) = medians(lambda: before.run(inputs))
+        tell(Note(f"untuned, a run of {graph.name} takes {took * 1e3:.4g} ms"))
+    cut = Cutter(prepared(graph)).cut_up() if before is None else before.cut
+    chosen = [i for i, k in enumerate(cut.kernels) if k.is_tunable]
     if not chosen:
-        return TunedModel(cut, None, compared)
-    weights = [float(k.count) for k in chosen]
-    return TunedModel(cut, tune_tasks([k.workload for k in chosen], target, weights=weights, **options), compared)
+        return TunedModel(cut, None, (), compared, before)
+    kernels = [cut.kernels[i] for i in chosen]
+    weights = [float(k.count) for k in kernels]
+    tasks = tune_tasks([k.workload for k in kernels], target, weights=weights, progress=tell, **options)
+    reached = [chosen[i] for i in tasks.positions]
+    if before is None or inputs is None:
+        return TunedModel(cut, tasks, reached, compared)
+    after = CompiledModel(graph, target, "quick", options.get("records"))
+    first, last = medians(lambda: before.run(inputs), lambda: after.run(inputs))
+    return TunedModel(cut, tasks, reached, compared, after, (first, last))
 
 
 def check(compared: Sequence[Compared], name: str) -> None:

@@ -209,6 +209,8 @@ def _tasks_lines(event: TasksProgress) -> list[str]:
     ]
     known = math.isfinite(event.objective)
     total = f", {text.seconds(event.objective)} in total" if known else ""
+    if event.expected is not None:
+        total += f", {text.more(event.expected)}"
     head = f"[{event.elapsed_s:6.1f} s] {text.plural(sum(t.trials for t in event.tasks), 'trial')}{total}"
     return [head, *text.table(rows, ["task", "weight", "trials", "default", "best", "speed-up"], right=(1, 2, 3, 4, 5))]
 

@@ -123,6 +123,7 @@ class TasksProgress:
     elapsed_s: float
     budget_s: float | None
     trials: int | None
+    expected: Expectation | None = None  #: of the objective, from as many seconds again for every task
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from autosched import predicting
 from autosched.building import as_workload
 from autosched.errors import MeasureError, RecordError, UsageError, check_positive
 from autosched.measure.measurer import Measurer
@@ -46,7 +47,7 @@ from autosched.search.guard import GuardedStrategy
 from autosched.search_options import SearchOptions
 from autosched.space.space import SearchSpace
 from autosched.space.tunable import Tunable
-from autosched.space.workload import WorkloadFunction
+from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning import playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
@@ -193,7 +194,8 @@ class Run(Session):
         )
         for problem in contents.problems:
             self.note(f"a record was passed over: {problem}", "warning")
-        if others := contents.others:
+        # Kernels of models share their names with others in the same log.
+        if (others := contents.others) and not (isinstance(w, Workload) and w.is_anonymous):
             self.note(
                 f"{others} records belong to another version or variant of {w.name}, so this run does not continue them"
             )
@@ -396,7 +398,8 @@ class Run(Session):
                 return
             n = self.budget.batch(self._next_size(done), self.elapsed)
             begun = time.monotonic()
-            batch = self.proposals.take(n)
+            batch = self._foreseen() if not done else []
+            batch += [c for c in self.proposals.take(n - len(batch)) if c not in batch] if n > len(batch) else []
             self.budget.proposed(time.monotonic() - begun)
             self.note_failures()
             self.note_faults()
@@ -410,6 +413,18 @@ class Run(Session):
             self._begun_batches += 1
             self.proposals.prepare(self._next_size(done))
             yield batch
+
+    def _foreseen(self) -> list[Candidate]:
+        """What `build` took without a search, where it did: no search may end with less."""
+        w = self.workload
+        if not isinstance(w, Workload) or not predicting.is_on():
+            return []
+        known = predicting.foreseen_before(w, self.target, self.device["name"], self.sizes)
+        at = None if known is None else self.space.find(known.trace)
+        if known is None or at is None:
+            return []
+        indices = self.space.sketches[at].indices_of(known.knobs)
+        return [] if indices is None else [Candidate(at, indices)]
 
     @property
     def _is_patience_over(self) -> bool:

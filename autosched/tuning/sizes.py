@@ -219,7 +219,7 @@ def tune_sizes(
     names = [f"{w!r} at {_spell(at)}" for at in sizes]
     each = [(name, w, arrays, x) for name, arrays, x in zip(names, inputs, weights, strict=True)]
     tasks = begin(each, to, search, round_trials, tell, watch)
-    scheduler = Scheduler(tasks, "gradient", partial(_geometric_mean, weights), limit, budget_s, tell)
+    scheduler = Scheduler(tasks, "gradient", partial(_geometric_mean, weights), limit, budget_s, tell, may_skip=False)
     scheduler.playoff_s = SELECTION_S
     selection = _Selection(tasks, weights, kernels, tolerance)
     try:

@@ -32,7 +32,7 @@ from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.work import work_of
 from autosched.tuning.arguments import check_tunable, check_weights, listener
-from autosched.tuning.budget import PLAYOFF_SHARE
+from autosched.tuning.budget import PLAYOFF_SHARE, Expectation
 from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
 from autosched.tuning.run import Run
 
@@ -52,7 +52,11 @@ PLAYOFF_S = 3.0
 
 @dataclass(frozen=True)
 class TasksResult:
-    """The result of `tune_tasks`. `objective` is the number that was minimised, by default weighted seconds."""
+    """The result of `tune_tasks`. `objective` is the number that was minimised, by default weighted seconds.
+
+    Tasks that a short budget did not reach, or that were interrupted before their default schedule ran, have no result;
+    the objectives are infinite then. `positions` says which of the tasks `results` are of.
+    """
 
     results: list[TuneResult]
     weights: list[float]
@@ -61,6 +65,7 @@ class TasksResult:
     objective: float
     elapsed_s: float
     interrupted: bool = False
+    positions: Sequence[int] = ()
 
     @property
     def trials(self) -> int:
@@ -70,7 +75,7 @@ class TasksResult:
         """Return plain data."""
         each = zip(self.results, self.weights, self.rounds, strict=True)
         found = {"tasks": [{**r.to_json(), "weight": w, "rounds": n} for r, w, n in each], "trials": self.trials}
-        return found | {n: v for n, v in vars(self).items() if n not in ("results", "weights", "rounds")}
+        return found | {n: v for n, v in vars(self).items() if n not in ("results", "weights", "rounds", "positions")}
 
 
 @dataclass
@@ -82,6 +87,7 @@ class TaskRun:
     limit: int
     history: list[float] = field(default_factory=list)
     measuring_s: float = 0.0
+    has_begun: bool = False
     is_over: bool = False
     result: TuneResult | None = None
 
@@ -147,9 +153,10 @@ def tune_tasks(
     inputs:       for each task its arrays, or None for its own
     progress:     is told how all of them stand;  watch: is called with a task's position and each event of its run
 
-    The rest is as for `tune`. Every task first gets one round; with `transfer`, each learns from the records of the
-    others of the same operator. Raises UsageError for arguments that cannot be meant, and what `tune` raises before it
-    measures. Ctrl-C ends the run with what was found so far, and `interrupted` set.
+    The rest is as for `tune`. Every task first gets one round, those with the most work first, and at most its share
+    of the seconds that are left; a note says which tasks a short budget did not reach. With `transfer`, each learns
+    from the records of the others of the same operator. Raises UsageError for arguments that cannot be meant, and what
+    `tune` raises before it measures. Ctrl-C ends the run with what was found so far, and `interrupted` set.
     """
     weights = _checked(tasks, weights, policy)
     expect(objective, "a function of seconds", objective is None or callable(objective), "tune_tasks(objective=..)")
@@ -181,7 +188,7 @@ def begin(
     tell: Callable[[Event], None],
     watch: Callable[[int, Event], None] | None,
 ) -> list[TaskRun]:
-    """Make tasks with their strategies; nothing is measured yet.
+    """Make tasks; nothing is measured yet.
 
     each:  (name, workload, inputs, weight) of each
     watch: is called with the events of each, `tell` with its warnings
@@ -196,7 +203,6 @@ def begin(
     made = []
     for i, (_, w, inputs, weight) in enumerate(each):
         run = Run(w, w.compiled_for(target), options, inputs=inputs, say=partial(pass_on, i))
-        run.choose_strategy()
         made.append(TaskRun(run, float(weight), round_trials))
     return made
 
@@ -212,7 +218,10 @@ def _checked(tasks: Sequence[Any], weights: Sequence[float] | None, policy: str)
 
 
 class Scheduler:
-    """Shares the trials and seconds of one call of `tune_tasks` or `tune_sizes` among its tasks."""
+    """Shares the trials and seconds of one call of `tune_tasks` or `tune_sizes` among its tasks.
+
+    `may_skip` says whether tasks that the budget does not reach are left out; else each gets at least one batch.
+    """
 
     def __init__(
         self,
@@ -222,7 +231,9 @@ class Scheduler:
         trials: int | None,
         budget_s: float | None,
         tell: Callable[[Event], None],
+        may_skip: bool = True,
     ) -> None:
+        self.may_skip = may_skip
         self.tasks, self.policy, self.trials, self.budget_s, self.tell = tasks, policy, trials, budget_s, tell
         self.begun = time.monotonic()
         self.playoff_s = PLAYOFF_S
@@ -243,8 +254,9 @@ class Scheduler:
         interrupted = False
         try:
             self.rounds()
-            for task in self.tasks:
-                self.decide(task)
+            reached = [t for t in self.tasks if t.history]
+            for k, task in enumerate(reached):
+                self.decide(task, len(reached) - k)
         except KeyboardInterrupt:
             interrupted = True
             self.tell(
@@ -255,29 +267,42 @@ class Scheduler:
     def rounds(self) -> None:
         """One round of each task, then of the one that promises most, until a limit is reached."""
         share = None if self.trials is None else max(1, self.trials // len(self.tasks))
+        waiting = sorted(self.tasks, key=lambda t: -t.weight * t.flops)
         try:
-            for task in self.tasks:
-                if self._goes_on() or not task.history:
-                    self.round(task, share)
+            while waiting and (self._goes_on() or not self.may_skip or len(waiting) == len(self.tasks)):
+                self.round(waiting[0], share, self._left_s() / len(waiting))
+                del waiting[0]
+            if waiting:
+                names = ", ".join(t.name for t in waiting)
+                enough = math.ceil(len(self.tasks) * self.elapsed / (len(self.tasks) - len(waiting)))
+                self.tell(Note(f"not reached in {self.elapsed:.0f} s, of about {enough} s for all: {names}", "warning"))
             while self._goes_on() and (chosen := self.choose()) is not None:
                 self.round(chosen)
         finally:
             for task in self.tasks:
-                task.run.proposals.close()
+                if task.has_begun:
+                    task.run.proposals.close()
 
     def _goes_on(self) -> bool:
         done = sum(len(t.run.measured) for t in self.tasks)
         if self.trials is not None and done >= self.trials:
             return False
+        return self._left_s() > 0
+
+    def _left_s(self) -> float:
+        """Seconds for rounds: what the budget leaves, less what play-offs will take."""
         if self.budget_s is None:
-            return True
+            return math.inf
         each = max([self.playoff_s, *(t.round_s / 2 for t in self.tasks)])
         reserve = max(PLAYOFF_SHARE * self.budget_s, min(each * len(self.tasks), self.budget_s / 2))
-        return self.elapsed + reserve < self.budget_s
+        return self.budget_s - self.elapsed - reserve
 
-    def round(self, task: TaskRun, share: int | None = None) -> None:
-        """Measure some candidates of one task, `share` at most."""
+    def round(self, task: TaskRun, share: int | None = None, most_s: float = math.inf) -> None:
+        """Measure some candidates of one task, `share` at most, and begin no batch after `most_s` seconds."""
         begun, run = time.monotonic(), task.run
+        if not task.has_begun:
+            run.choose_strategy()
+            task.has_begun = True
         left = None if self.trials is None else self.trials - sum(len(t.run.measured) for t in self.tasks)
         end = len(run.measured) + min(n for n in (task.limit, left, share) if n is not None)
         if task.history:
@@ -289,7 +314,7 @@ class Scheduler:
             while not task.is_over and run.most > 0:
                 task.is_over = not run.advance()
                 run.most = end - len(run.measured)
-                if self.budget_s is not None and not self._goes_on():
+                if not self._goes_on() or time.monotonic() - begun > most_s:
                     break
         task.measuring_s += time.monotonic() - begun
         task.history.append(run.best_seconds)
@@ -306,6 +331,21 @@ class Scheduler:
             self.elapsed,
             self.budget_s,
             self.trials,
+            self._expected() if ready else None,
+        )
+
+    def _expected(self) -> Expectation | None:
+        """What as many seconds again for every task would take off the sum; None for an objective of the user's."""
+        each = [(t, e) for t in self.tasks if (e := t.run.expectation) is not None]
+        if self._objective is not None or not each:
+            return None
+        whole = self.objective([t.best for t in self.tasks])
+        shares = [(t.weight * t.best / whole, e) for t, e in each]
+        return Expectation(
+            sum(e.seconds for _, e in each),
+            sum(e.trials for _, e in each),
+            sum(share * e.gain for share, e in shares),
+            sum(share * e.most for share, e in shares),
         )
 
     def choose(self) -> TaskRun | None:
@@ -334,8 +374,10 @@ class Scheduler:
         forward = min(expected - best[at], 0.0)
         return chain * (ALPHA * backward + (1 - ALPHA) * forward)
 
-    def decide(self, task: TaskRun) -> None:
-        """The play-off of one task."""
+    def decide(self, task: TaskRun, left: int) -> None:
+        """The play-off of one task, of so many that are left."""
+        if self.budget_s is not None:
+            task.run.budget.seconds = task.run.elapsed + (self.budget_s - self.elapsed) / left
         with task.run.measuring():
             task.result = task.run.finish(task.run.playoff())
 
@@ -354,4 +396,5 @@ class Scheduler:
             self.objective(seconds) if complete else math.inf,
             self.elapsed,
             interrupted,
+            [i for i, t in enumerate(self.tasks) if t.result is not None],
         )

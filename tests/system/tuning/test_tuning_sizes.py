@@ -135,8 +135,8 @@ def test_kernels_that_do_not_apply_any_more_are_passed_over(tuned, tmp_path) -> 
     folder, _, _ = tuned
     log = RecordLog(tmp_path / "scaled.llvm.jsonl")
     marked = [r for r in latest(RecordLog(folder / "scaled.llvm.jsonl").read().records) if r.family is not None]
-    for r in [replace(marked[0], trace=[["no_such_primitive"]]), *marked[1:]]:
-        log.append(r)
+    for r in marked:  # a kernel may serve several sizes, as the machine finds
+        log.append(replace(r, trace=[["no_such_primitive"]]) if r.family == marked[0].family else r)
     with pytest.warns(RuntimeWarning, match="passed over"):
         module = build(scaled, "llvm", records=str(tmp_path))
     x = np.ones((3, 8), dtype=np.float32)

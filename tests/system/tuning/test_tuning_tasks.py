@@ -12,7 +12,7 @@ import autosched
 from autosched import te
 from autosched.errors import UsageError
 from autosched.measure.protocol import MeasureOptions
-from autosched.tuning import TasksProgress, tune_tasks
+from autosched.tuning import Note, TasksProgress, TrialDone, tune_tasks
 from autosched.tuning.tasks import Scheduler, TaskRun
 
 FAST = MeasureOptions(min_repeat_ms=0.2, builders=1)
@@ -93,6 +93,10 @@ def test_a_small_last_batch_of_a_round_is_the_last_small_one() -> None:
         best_seconds = 1.0
         measurer = type("M", (), {"best_s": None})()
         most = 16
+        expectation = None
+
+        def choose_strategy(self) -> None:
+            pass
 
         def learn_from_others(self) -> None:
             pass
@@ -160,3 +164,31 @@ def test_what_is_refused(options, why) -> None:
         tune_tasks([scaled], "llvm", **options)
     with pytest.raises(UsageError, match="no tasks"):
         tune_tasks([], "llvm", trials=1)
+
+
+def test_a_budget_that_is_too_short_leaves_tasks_out_and_says_which(tmp_path) -> None:
+    """The task with the most work has its turn, whatever the budget; the seconds end the run, not the list."""
+    told: list[object] = []
+    result = tune_tasks(
+        [scaled, summed(rows=512), summed(rows=8)], "llvm", budget_s=0.05, records=tmp_path, measure=FAST, progress=told.append
+    )  # fmt: skip
+    assert (list(result.positions), [r.workload for r in result.results]) == ([1], ["summed(rows=512, columns=80)"])
+    assert not math.isfinite(result.objective)
+    (text,) = [e.text for e in told if isinstance(e, Note) and e.text.startswith("not reached")]
+    assert text.endswith("for all: scaled(rows=32, columns=64), summed(rows=8, columns=80)")
+
+
+def test_what_build_foresaw_is_the_first_candidate(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("AUTOSCHED_PREDICT", "1")
+    w = summed(rows=64)
+    untuned = autosched.build(w, "llvm", records=str(tmp_path / "none"))
+    assert untuned.provenance["kind"] == "predicted"
+    found: list[TrialDone] = []
+    autosched.tune(
+        w, "llvm", trials=2, records=tmp_path, measure=FAST,
+        progress=lambda e: found.append(e) if isinstance(e, TrialDone) else None,
+    )  # fmt: skip
+    first = found[0].record
+    assert (first.sketch, first.knobs) == (untuned.provenance["sketch"], untuned.provenance["knobs"])
+    assert found[1].record.knobs != first.knobs or found[1].record.sketch != first.sketch
