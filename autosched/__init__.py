@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from autosched.schedule import Schedule, create_schedule
     from autosched.space.workload import Workload, template, workload
     from autosched.target import Target
+    from autosched.tracing.jit import jit
     from autosched.tuning import TuneResult
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ __all__ = [
     "device",
     "explain",
     "graph",
+    "jit",
     "load_module",
     "lower",
     "nd",
@@ -76,6 +78,7 @@ _HOME = {
     "build": "autosched.building",
     "build_kernel": "autosched.kernels",
     "device": "autosched.runtime.device",
+    "jit": "autosched.tracing.jit",
     "load_module": "autosched.runtime.export",
     "lower": "autosched.lowering",
     "create_schedule": "autosched.schedule",

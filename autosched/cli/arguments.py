@@ -376,6 +376,31 @@ def roofline(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
+def cache(parser: argparse.ArgumentParser) -> None:
+    """List what autosched keeps in the user's cache folder, or remove it: all of it can be found out again.
+
+    Records are not among it: they are kept in folders of their own (`autosched records`).
+
+    examples:
+      %(prog)s
+      %(prog)s prune --older 30d
+      %(prog)s clear --only builds
+    """
+    parser.add_argument(
+        "action",
+        choices=("list", "prune", "clear"),
+        nargs="?",
+        default="list",
+        help="list; prune what was not used for long; clear all; default %(default)s",
+    )
+    options.add_list(parser, "--only", "KIND", "this kind, such as builds or predictions; may be repeated")
+    parser.add_argument(
+        "--older", metavar="TIME", type=options.duration("--older"), default=30 * 86_400.0,
+        help="prune what was last used so long ago; default 30d",
+    )  # fmt: skip
+    options.add_json(parser)
+
+
 def doctor(parser: argparse.ArgumentParser) -> None:
     """Say what autosched finds on this machine, and how to get what it does not find.
 
@@ -449,6 +474,7 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "records": (records, "summarise, check or export what tuning recorded"),
     "simulate": (simulate, "run strategies over measured search spaces, without a device"),
     "roofline": (roofline, "measure how fast this machine can be at best"),
+    "cache": (cache, "list, prune or clear what is kept for later processes"),
     "doctor": (doctor, "say what autosched finds on this machine"),
 }
 

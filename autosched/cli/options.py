@@ -76,8 +76,8 @@ def positive(option: str, unit: str) -> Callable[[str], float]:
     return parse
 
 
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(h|min|m|s)?\s*")
-_SECONDS = {"h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0, "": 1.0}
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(d|h|min|m|s)?\s*")
+_SECONDS = {"d": 86_400.0, "h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0, "": 1.0}
 
 
 def duration(option: str) -> Callable[[str], float]:

@@ -299,6 +299,8 @@ def on_tensor_arithmetic(meaning: Callable[..., Any]) -> None:
 
     def method(name: str, of_elements: Callable[..., Any]) -> Callable[..., Any]:
         def operator(self: Tensor, *args: Any) -> Any:
+            if any(hasattr(x, "__te_tensor__") for x in args):
+                return NotImplemented  # what stands for a tensor has arithmetic of its own
             if any(isinstance(x, Tensor) and x.ndim for x in (self, *args)):
                 with promotion(self.op.promotion):
                     return meaning(name, self, *args)
@@ -351,6 +353,14 @@ def tag_scope(tag: str) -> Iterator[None]:
         yield
     finally:
         _current.set("")
+
+
+def as_tensor(x: Any) -> Any:
+    """The tensor that something stands for; a list with the tensors of its elements; others as they are."""
+    if isinstance(x, (list, tuple)) and any(hasattr(v, "__te_tensor__") for v in x):
+        return type(x)(map(as_tensor, x))
+    found = getattr(x, "__te_tensor__", None)
+    return x if found is None else found()
 
 
 def tag_of(tag: str, asked: str) -> str:

@@ -16,7 +16,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, const, is_const
 from autosched.ir.simplify import always_equal, simplify
-from autosched.te.tensor import Tensor
+from autosched.te.tensor import Tensor, as_tensor
 
 Dim = int | Expr
 #: one number for all dimensions, or one for each
@@ -212,7 +212,7 @@ def checked(operator: F, called: str = "") -> F:
     @wraps(operator)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            given = signature.bind(*args, **kwargs)
+            given = signature.bind(*map(as_tensor, args), **{k: as_tensor(x) for k, x in kwargs.items()})
         except TypeError as error:
             raise UsageTypeError(str(error), asked=of, legal=f"{of}({', '.join(signature.parameters)})") from None
         for name, (what, tests, is_optional, is_several) in kinds.items():
