@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,8 @@ _ATTACHING = ("tir", "predicting")
 def __getattr__(name: str) -> Any:
     for module in _ATTACHING if name in ("Schedule", "create_schedule", "lower") else ():
         import_module(f"autosched.{module}")
+    if "IPython" in sys.modules and not name.startswith("_"):  # nobody else asks what things look like
+        import_module("autosched.html.notebook").install()
     if name in _MODULES:
         return import_module(f"autosched.{_MODULES[name]}")
     if name in _HOME:

@@ -25,11 +25,16 @@ from networks import NETWORKS, random_input
 from autosched.graph import load
 
 RESULTS = Path(__file__).parent / "results" / "models.json"
-ROUNDS, LEAST_S = 15, 0.05
+ROUNDS, LEAST_S, PAUSE_S = 15, 0.05, 0.1
 
 
 def sample(action: Callable[[], object]) -> float:
-    """Seconds of a call, the mean over enough of them."""
+    """Seconds of a call, the mean over enough of them.
+
+    The other library's threads spin for a while after its last call and keep a core: a pause lets them go to sleep.
+    """
+    time.sleep(PAUSE_S)
+    action()
     begun, calls = time.perf_counter(), 0
     while calls == 0 or time.perf_counter() - begun < LEAST_S:
         action()

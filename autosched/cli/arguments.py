@@ -376,6 +376,27 @@ def roofline(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
+def report(parser: argparse.ArgumentParser) -> None:
+    """Write what searches did as one HTML file, which needs no network: curves, the best candidates and their loops
+    call by call, which knobs mattered, failures, and how to reproduce it.
+
+    examples:
+      %(prog)s box_blur
+      %(prog)s records/*.jsonl -o all.html
+      %(prog)s box_blur --watch
+    """
+    parser.add_argument(
+        "sources", metavar="WORKLOAD|FILE", nargs="*", help="workloads, .jsonl files or folders; default all there are"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default %(default)s")
+    parser.add_argument("--target", metavar="TARGET", default=None, help="searches for this kind of target only")
+    options.add_flag(parser, "--force", "replace a file that is there")
+    options.add_flag(parser, "--watch", "write it again whenever there are new records, until Ctrl-C")
+    options.add_flag(parser, "--explain", "measure what each call of the best schedules is worth, and show it")
+    options.add_records(parser, help="look for workloads in this folder only")
+    options.add_json(parser)
+
+
 def cache(parser: argparse.ArgumentParser) -> None:
     """List what autosched keeps in the user's cache folder, or remove it: all of it can be found out again.
 
@@ -472,6 +493,7 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "simplify": (simplify, "leave out of a schedule what is worth nothing"),
     "list": (list_names, "list workloads, strategies, models, rules, targets and passes"),
     "records": (records, "summarise, check or export what tuning recorded"),
+    "report": (report, "write what searches did as one HTML file"),
     "simulate": (simulate, "run strategies over measured search spaces, without a device"),
     "roofline": (roofline, "measure how fast this machine can be at best"),
     "cache": (cache, "list, prune or clear what is kept for later processes"),

@@ -29,7 +29,7 @@ from autosched.report.text import census, knobs, plural, seconds, table
 
 
 def run(args: argparse.Namespace) -> int:
-    files = _files(args.sources, options.records_folder(args))
+    files = files_of(args.sources, options.records_folder(args))
     contents = read_files(files, keep=Slimmer())
     if args.export is not None:
         for problem in contents.problems:  # these are no rows, so they are told apart
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     return RecordError.exit_status if args.check and contents.problems else 0
 
 
-def _files(sources: Sequence[str], folder: str | None) -> list[Path]:
+def files_of(sources: Sequence[str], folder: str | None) -> list[Path]:
     """The files that the words mean, each once. Raises RecordError for a word that means none."""
     if not sources:
         return [file for found in find_folders(folder) for file in sorted(found.glob("*.jsonl"))]

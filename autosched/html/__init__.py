@@ -1,0 +1,10 @@
+"""Searches, schedules and code as HTML: reports in one file, and what notebooks show.
+
+charts.py     SVG charts: curves, points, bars, parallel coordinates, maps
+nests.py      loop nests as blocks inside blocks
+page.py       a whole page: styles, tables, code
+search.py     the charts of a search, from its records
+schedule.py   the winning schedule: its calls, the loops after each, the hot loop
+report.py     `autosched report`
+notebook.py   `_repr_html_` of schedules, loops, modules, results and spaces
+"""
