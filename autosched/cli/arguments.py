@@ -29,7 +29,7 @@ PIXELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "imagenet": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
 }
 
-_SHOWN = ("schedule", "loops", "source", "llvm", "asm", "hot", "passes", "space", "records")
+_SHOWN = ("schedule", "loops", "source", "llvm", "asm", "hot", "passes", "space", "why", "records")
 #: The pass after which `show` prints loops unless told otherwise: knobs bound, borders not yet cut off.
 LOOPS_AFTER = "simplify"
 LISTINGS = ("workloads", "strategies", "models", "rules", "targets", "passes")

@@ -16,10 +16,10 @@ from autosched.codegen.asm import marked
 from autosched.errors import UsageError
 from autosched.ir.printer import format_function
 from autosched.lowering.pipeline import PASS_RUNNER, Pass, Program
-from autosched.records import read_workload
+from autosched.records import find_files, find_folders, misses, read_files, read_workload
 from autosched.report.summary import Standing, standing
-from autosched.report.text import knobs, seconds, valid_of
-from autosched.runtime.device import describe_device
+from autosched.report.text import knobs, plural, seconds, valid_of
+from autosched.runtime.device import describe_device, resolve_target
 from autosched.space.workload import Workload
 from autosched.target import Target
 
@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
     sizes = sizes_of(args, workload) or None
     if what == "records":
         return _records(args, workload)
+    if what == "why":
+        return _why(args, workload, sizes)
     if what == "space":
         return _space(args, workload, sizes)
     chosen = plan(workload, args.target, records=options.records_folder(args), sizes=sizes)
@@ -131,6 +133,28 @@ def _check_cpu(chosen: Plan, what: str) -> None:
 def _records(args: argparse.Namespace, workload: Workload) -> int:
     contents = read_workload(workload.name, Target.parse(args.target).kind, options.records_folder(args))
     return summarise(contents, as_json=args.json, key=workload.key)
+
+
+def _why(args: argparse.Namespace, workload: Workload, sizes: dict[str, int] | None) -> int:
+    """Why records apply or do not, the nearest first."""
+    to = resolve_target(args.target)
+    device, folder = describe_device(to)["name"], options.records_folder(args)
+    files = find_files(workload.name, None, folder)
+    asked = {"args": workload.describe_args(), "key": workload.key, "target_kind": to.kind, "device": device}
+    found = misses(read_files(files).records, **asked, sizes=sizes)
+    chosen = plan(workload, to, records=folder, sizes=sizes)
+    if args.json:
+        rows = [{"records": m.count, "fastest": m.fastest.id, "reasons": list(m.reasons)} for m in found]
+        options.emit({"workload": repr(workload), "target": str(to), "provenance": chosen.provenance, "groups": rows})
+        return 0
+    print(provenance_line(repr(workload), str(chosen.target), chosen.provenance))
+    if not found:
+        where = ", ".join(map(str, find_folders(folder))) or "no folder"
+        print(f"there is no record of the name {workload.name!r} (looked in {where})")
+    for m in found:
+        head = f"{plural(m.count, 'record')}, fastest {seconds(m.fastest.seconds)} ({m.fastest.id})"
+        print(f"{head}: {'; '.join(m.reasons) or 'nothing is in the way'}")
+    return 0
 
 
 def provenance_line(workload: str, target: str, provenance: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from autosched.ir.ranges import EVERYTHING, Interval, bounds_of, of_type
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Produce, Stmt, Store, children, expressions
 from autosched.ir.visit import post_order, rewrite
-from autosched.lowering.pipeline import lower_structure
+from autosched.lowering.pipeline import PASSES, lower_structure
 from autosched.lowering.reads import doubtful_reads
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Split
@@ -195,6 +195,8 @@ LEAST_BYTES = 16
 MAX_VECTOR_BYTES = 512
 #: the share of computed points that nobody asked for, above which a tail is worth a word
 MAX_WASTE = 0.25
+#: iterations from which on several threads are worth it, and of an inner loop from which on a condition costs
+ENOUGH_FOR_THREADS, ENOUGH_TO_CUT = 1 << 18, 16
 #: how many times a point may be computed
 MAX_RECOMPUTE = 2.0
 
@@ -215,6 +217,8 @@ class LintedProgram:
     function: Function
     schedule: Schedule
     target: Target
+    #: name of a pass -> the function as it leaves it
+    after: Callable[[str], Function]
     places: list[tuple[Stmt, _At]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -231,6 +235,10 @@ class LintedProgram:
                 if variables(s.condition) & items:
                     at = replace(at, divergent=(*at.divergent, s.condition))
             stack.extend((c, at) for c in reversed(children(s)))
+
+    def final(self) -> LintedProgram:
+        """The same after all passes."""
+        return LintedProgram(self.after(PASSES[-1]), self.schedule, self.target, self.after)
 
     def stores(self) -> Iterator[tuple[Store, _At]]:
         return ((s, at) for s, at in self.places if isinstance(s, Store))
@@ -264,7 +272,12 @@ def check(
     expect(knobs, "a dictionary", knobs is None or isinstance(knobs, dict), "check(knobs=..)")
     to = Target.parse(target)
     values = {k.name: k.values[0] for k in s.knobs.values()} | (knobs or {})
-    program = LintedProgram(lower_structure(s, args, to, "schedule").after("simplify", values), s, to)
+    structure = lower_structure(s, args, to, "schedule")
+
+    def after(name: str) -> Function:
+        return structure.after(name, values)
+
+    program = LintedProgram(after("simplify"), s, to, after)
     return list(dict.fromkeys(found for rule in LINTS for found in rule(program)))
 
 
@@ -459,6 +472,39 @@ def recomputed(p: LintedProgram) -> Iterator[Lint]:
             yield Lint("recompute", stage.name, why, better)
 
 
+def serial_programs(p: LintedProgram) -> Iterator[Lint]:
+    """Much work on a CPU of several threads, and no loop that they share."""
+    if p.target.is_gpu_style or p.target.num_threads < 2 or any(x.kind == "parallel" for x, _ in p.loops()):
+        return
+    runs = [(prod(_length(x) or 1 for x in at.loops), at) for _, at in p.stores()]
+    most, at = max(runs, key=lambda run: run[0], default=(0, _At()))
+    stage = p.schedule.stage(at.stage) if at.stage else None
+    if most < ENOUGH_FOR_THREADS or stage is None:
+        return
+    outer = next((x for x in stage.loops if not x.is_reduce and x.kind == "serial"), None)
+    if outer is not None:
+        why = f"{most:,} iterations on one of {p.target.num_threads} threads"
+        yield Lint("serial", stage.name, why, f's["{stage.name}"].parallel("{outer.name}")')
+
+
+def guarded_loops(p: LintedProgram) -> Iterator[Lint]:
+    """Conditions that are still asked in the middle of an inner loop, where no border could be cut off."""
+    for s, at in p.final().places:
+        if not isinstance(s, If) or not at.loops or any(x.ragged or x.masked for x in at.loops):
+            continue
+        inner = at.loops[-1]
+        length = _length(inner)
+        if (
+            inner.var in variables(s.condition)
+            and inner.kind == "serial"
+            and (length is None or length >= ENOUGH_TO_CUT)
+        ):
+            condition = repr(s.condition).removeprefix("likely(").removesuffix(")")
+            why = f"each iteration asks whether {condition if len(condition) <= 60 else f'{condition[:57]}...'}"
+            better = "factors that divide, or leave the parts of a split apart: borders are cut off unfused loops"
+            yield Lint("guard", f"{at.stage}.{inner.var.name}", why, better)
+
+
 def narrow_arithmetic(p: LintedProgram) -> Iterator[Lint]:
     """Sums, differences and products of 8- and 16-bit integers that wrap around: the first of each tensor."""
     elements: dict[Tensor, Interval] = {}
@@ -478,5 +524,5 @@ def doubtful(p: LintedProgram) -> Iterator[Lint]:
 #: Every rule, in the order of reports.
 LINTS: tuple[Callable[[LintedProgram], Iterator[Lint]], ...] = (
     races, divergent_barriers, narrow_arithmetic, limits, strided_vectors, wide_vectors, short_vectors, copies,
-    parallel_inside, wasted_tails, recomputed, doubtful,
+    parallel_inside, serial_programs, wasted_tails, recomputed, guarded_loops, doubtful,
 )  # fmt: skip

@@ -5,6 +5,7 @@
     folders.py  where the files are
     best.py     which record to build with
     family.py   several records to build with, each for some sizes
+    misses.py   why records do not apply
     origin.py   which records are this machine's own
     frame.py    records as a pandas table, by the hundred thousand
     transfer.py what a cost model may learn from records of other tasks
@@ -20,6 +21,7 @@ from autosched.records.family import Box, Member, describe, family, regions
 from autosched.records.folders import find_files, find_folder, find_folders, read_workload
 from autosched.records.frame import RecordWarning, Slimmer, load, to_frame
 from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
+from autosched.records.misses import Miss, misses
 from autosched.records.origin import is_own, sealed
 from autosched.records.record import PREDICTED, STRAINED, VERSION, Record, decode, encode, new_id, timestamp
 from autosched.records.transfer import Task, Transfer, read_transfer
@@ -32,6 +34,7 @@ __all__ = [
     "Choice",
     "LogContents",
     "Member",
+    "Miss",
     "Place",
     "Problem",
     "Record",
@@ -52,6 +55,7 @@ __all__ = [
     "is_own",
     "latest",
     "load",
+    "misses",
     "new_id",
     "predicted",
     "ranked",

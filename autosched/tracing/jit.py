@@ -118,6 +118,10 @@ class Jitted:
         self(*args, **kwargs)
         return self._built[self._described(*self._bound(args, kwargs))[0]]
 
+    def traced(self, *args: Any, **kwargs: Any) -> Program:
+        """The program of a call with these arguments; nothing is compiled."""
+        return self._traced(*self._bound(args, kwargs))
+
     def tune(self, *args: Any, budget_s: float | None = EFFORTS["full"], **options: Any) -> Any:
         """Search for the schedule of a call with these arguments, and use it from now on.
 

@@ -147,6 +147,12 @@ class Traced(NDArrayOperatorsMixin):
 
     __hash__ = None  # type: ignore[assignment]  # == is element by element
 
+    def __pow__(self, other: Any) -> Any:
+        # As NumPy does: `x ** 2` is `np.square(x)`, of truths in another type than `np.power(x, 2)`.
+        if type(other) is int and other == 2:
+            return np.square(self)  # type: ignore[call-overload]
+        return super().__pow__(other)
+
     # -- what it is not ---------------------------------------------------------------------------
     def __bool__(self) -> bool:  # noqa: PLE0304
         refuse(

@@ -70,7 +70,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "records": ("errors", "noise", "places", "target", "schedule.trace"),
     "raw": ("errors", "target", "ir", "te.rounding", "schedule", "space", "codegen", "runtime", "measure"),
-    "testing": (*_PARTS, "graph"),
+    "testing": (*_PARTS, "graph", "tracing"),
     # where everything meets, each above the one before
     "trust": (*_PARTS, "deadline", "places"),
     "predicting": (*_PARTS, "deadline", "places"),

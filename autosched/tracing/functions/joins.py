@@ -14,6 +14,7 @@ from autosched.ir.expr import Expr, as_expr
 from autosched.tracing.functions.shapes import (
     atleast_1d,
     atleast_2d,
+    broadcast_to,
     diagonal,
     expand_dims,
     ravel,
@@ -116,7 +117,8 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Traced]:
 def repeat(a: Any, repeats: int, axis: int | None = None) -> Traced:
     if not isinstance(repeats, (int, np.integer)):
         refuse("np.repeat", "a number of repeats for each element", "one number")
-    x = ravel(a) if axis is None else value(a, "np.repeat")
+    x = value(a, "np.repeat")
+    x = ravel(x) if axis is None or not x.ndim else x
     k = axis_number(axis or 0, x.ndim, "np.repeat")
     t, n = x.__te_tensor__(), int(repeats)
     shape = [*x.shape[:k], x.shape[k] * n, *x.shape[k + 1 :]]
@@ -218,6 +220,8 @@ def triu(m: Any, k: int = 0) -> Traced:
 
 def _triangle(m: Any, keeps: Callable[[Expr, Expr], Expr], name: str) -> Traced:
     x = value(m, f"np.{name}")
+    if x.ndim == 1:  # NumPy stretches the row to a square
+        x = broadcast_to(x, (x.size, x.size))
     t, zero = x.__te_tensor__(), te.const(0, str(x.dtype))
     return computed(x.shape, lambda *i: te.select(keeps(i[-2], i[-1]), t(*i), zero), name)
 
@@ -286,7 +290,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
 
 @traces(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") -> Traced:
-    x = ravel(a) if axis is None else value(a, "np.take")
+    x = value(a, "np.take")
+    x = ravel(x) if axis is None or not x.ndim else x
     k = axis_number(axis or 0, x.ndim, "np.take")
     places = value(indices, "np.take")
     if mode == "wrap":

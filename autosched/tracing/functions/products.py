@@ -10,7 +10,7 @@ import numpy as np
 from autosched import te, topi
 from autosched.tracing.functions.joins import pad
 from autosched.tracing.functions.reductions import total
-from autosched.tracing.functions.shapes import diagonal, expand_dims, flip, ravel, reshape
+from autosched.tracing.functions.shapes import atleast_1d, diagonal, expand_dims, flip, ravel, reshape
 from autosched.tracing.functions.table import axis_number, traces
 from autosched.tracing.traced import Traced, computed, element_type, refuse, value
 
@@ -106,16 +106,17 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Traced:
 
 @traces(np.convolve)
 def convolve(a: Any, v: Any, mode: str = "full") -> Traced:
-    return correlate(a, flip(v, 0), mode)
+    x, w = atleast_1d(a), atleast_1d(v)
+    return correlate(x, flip(w, 0), mode) if x.size >= w.size else correlate(w, flip(x, 0), mode)
 
 
 @traces(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Traced:
-    x, w = value(a, "np.correlate"), value(v, "np.correlate")
+    x, w = atleast_1d(a), atleast_1d(v)
     if x.ndim != 1 or w.ndim != 1 or not x.size or not w.size:
         refuse("np.correlate", "arrays of one dimension, with elements")
     if w.size > x.size:
-        refuse("np.correlate", "the second array is longer than the first", "the longer one first")
+        return flip(correlate(w, x, mode), 0)
     n, m = x.size, w.size
     before = {"valid": 0, "same": (m - 1) // 2 if mode == "same" else 0, "full": m - 1}.get(mode)
     if before is None:

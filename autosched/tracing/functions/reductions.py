@@ -17,7 +17,7 @@ from autosched.tracing.traced import Traced, computed, element_type, refuse, val
 
 
 def _axes(axis: Any, ndim: int, asked: str) -> list[int]:
-    if axis is None:
+    if axis is None or (ndim == 0 and axis in (0, -1)):  # which NumPy takes for a value without axes
         return list(range(ndim))
     axes = [axis_number(k, ndim, asked) for k in ([axis] if isinstance(axis, (int, np.integer)) else axis)]
     if len(set(axes)) < len(axes):
@@ -179,8 +179,10 @@ def argmin(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Traced
 
 def _place(a: Any, axis: int | None, keepdims: bool, f: Any, name: str) -> Traced:
     x = value(a, f"np.{name}")
+    axis = axis if x.ndim else None
     flat = ravel(x) if axis is None else x
-    found = Traced(f(flat.__te_tensor__(), 0 if axis is None else axis_number(axis, x.ndim, name))).astype(np.int64)
+    at = 0 if axis is None else axis_number(axis, x.ndim, f"np.{name}")
+    found = Traced(f(flat.__te_tensor__(), at)).astype(np.int64)
     if not keepdims:
         return found
     return reshape(found, [1] * x.ndim) if axis is None else expand_dims(found, axis)
@@ -191,7 +193,7 @@ def _running(name: str) -> Callable[..., Traced]:
 
     def running(a: Any, axis: int | None = None, dtype: Any = None) -> Traced:
         x = value(a, f"np.{name}")
-        x = ravel(x) if axis is None else x
+        x = ravel(x) if axis is None or not x.ndim else x
         k = axis_number(axis or 0, x.ndim, f"np.{name}")
         to = _sum_type(x, dtype)
         return x.astype(to) if not x.size else Traced(f(x.astype(to).__te_tensor__(), k))

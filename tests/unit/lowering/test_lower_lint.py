@@ -29,6 +29,33 @@ def kinds(s: Schedule, target: str | Target = "llvm") -> list[str]:
     return [x.kind for x in s.check(target)]
 
 
+def test_a_large_program_without_parallel_loops_gets_the_call_to_make() -> None:
+    a = te.placeholder((1024, 512), name="a")
+    b = te.compute((1024, 512), lambda i, j: a[i, j] * 2, name="b")
+    s = create_schedule(b)
+    (found,) = s.check("llvm -threads=4")
+    assert (found.kind, found.better) == ("serial", 's["b"].parallel("i")')
+    assert not s.check("llvm -threads=1")
+    assert not s.check("opencl")
+    s["b"].parallel("i")
+    assert not s.check("llvm -threads=4")
+
+
+def test_guards_that_no_border_takes_away() -> None:
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), name="a")
+    b = te.compute((n, m), lambda i, j: a[i, j] * 2, name="b")
+    kept = create_schedule(b)
+    _, _, rows, lanes = kept["b"].tile("i", "j", 100, 30)
+    kept["b"].fuse(rows, lanes)
+    (found,) = [x for x in kept.check() if x.kind == "guard"]
+    assert found.where == "b.i.inner.j.inner.fused"
+    assert "< m" in found.why
+    cut = create_schedule(b)
+    cut["b"].tile("i", "j", 100, 30)
+    assert not [x for x in cut.check() if x.kind == "guard"]
+
+
 def test_a_schedule_as_it_should_be() -> None:
     s, b = elementwise()
     _, lane = s[b].split("j", factor=16)
@@ -126,7 +153,8 @@ def test_limits_of_a_device() -> None:
 def program(body: object) -> linter.LintedProgram:
     a = te.placeholder((4,), name="A")
     s = create_schedule(te.compute((4,), lambda i: a[i], name="B"))
-    return linter.LintedProgram(Function("f", (), (), body, ()), s, Target.parse("opencl"))  # type: ignore[arg-type]
+    f = Function("f", (), (), body, ())  # type: ignore[arg-type]
+    return linter.LintedProgram(f, s, Target.parse("opencl"), lambda _: f)
 
 
 def test_races_of_bodies_written_by_hand() -> None:
