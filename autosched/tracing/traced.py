@@ -148,8 +148,8 @@ class Traced(NDArrayOperatorsMixin):
     __hash__ = None  # type: ignore[assignment]  # == is element by element
 
     def __pow__(self, other: Any) -> Any:
-        # As NumPy does: `x ** 2` is `np.square(x)`, of truths in another type than `np.power(x, 2)`.
-        if type(other) is int and other == 2:
+        # As NumPy does: `x ** 2` of an array is `np.square(x)`, of truths in another type than `np.power(x, 2)`.
+        if self.ndim and type(other) is int and other == 2:
             return np.square(self)  # type: ignore[call-overload]
         return super().__pow__(other)
 

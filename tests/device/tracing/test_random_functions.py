@@ -25,7 +25,7 @@ def test_compiled(seed: int, tmp_path, monkeypatch) -> None:
 
 def test_a_difference_is_seen(monkeypatch, capsys) -> None:
     case = draw(3)
-    broken = Case(case.inputs, (*case.steps, "np.flip(np.arange(3) + v[0].sum() * 0)"), 0)
+    broken = Case(case.inputs, (*case.steps, lambda v: np.flip(np.arange(3) + v[0].sum() * 0)), 0)
     assert judge(broken, None) == ""
     monkeypatch.setitem(table.FUNCTIONS, np.flip, lambda m, axis=None: m)
     assert "differs" in judge(broken, None)
