@@ -20,6 +20,9 @@ from autosched.errors import UsageError, did_you_mean
 #: verb -> the module that has its `run`, where it is not of the same name
 _HOME = {"simplify": "explain"}
 
+#: all verbs, for `make_parser`
+EVERY = "*"
+
 _EXITS = """\
 exit status:
   0 done   1 internal error   2 wrong usage   3 nothing could be measured   4 records unusable
@@ -92,7 +95,7 @@ def _workers(args: Any) -> AbstractContextManager[None]:
 
 
 def make_parser(chosen: str | None = None, of_model: bool = False) -> Parser:
-    """The parser. It has the options of the chosen verb only; of the others it knows the names."""
+    """The parser. It has the options of the chosen verb only, or of `EVERY` one; of the others it knows the names."""
     parser = Parser(
         prog=program(),
         description="Compile tensor programs, and tune them for this machine.",
@@ -102,7 +105,7 @@ def make_parser(chosen: str | None = None, of_model: bool = False) -> Parser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for verb, (_, what) in VERBS.items():
         sub = verbs.add_parser(verb, help=what)
-        if verb == chosen:
+        if chosen in (verb, EVERY):
             add_arguments(sub, verb, of_model)
             sub.set_defaults(parser=sub)
     return parser

@@ -30,6 +30,8 @@ PIXELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 }
 
 _SHOWN = ("schedule", "loops", "source", "llvm", "asm", "hot", "passes", "space", "why", "records")
+#: shells that `complete` writes scripts for
+SHELLS = ("bash", "zsh", "fish", "tcsh")
 #: The pass after which `show` prints loops unless told otherwise: knobs bound, borders not yet cut off.
 LOOPS_AFTER = "simplify"
 LISTINGS = ("workloads", "strategies", "models", "rules", "targets", "passes")
@@ -422,6 +424,17 @@ def cache(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Print a script with which a shell completes verbs, options and their values. It needs the package `shtab`.
+
+    examples:
+      %(prog)s bash > ~/.local/share/bash-completion/completions/autosched
+      %(prog)s zsh > ~/.zfunc/_autosched
+    """
+    parser.add_argument("shell", choices=SHELLS, help="whose script")
+    options.add_json(parser)
+
+
 def doctor(parser: argparse.ArgumentParser) -> None:
     """Say what autosched finds on this machine, and how to get what it does not find.
 
@@ -497,6 +510,7 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "simulate": (simulate, "run strategies over measured search spaces, without a device"),
     "roofline": (roofline, "measure how fast this machine can be at best"),
     "cache": (cache, "list, prune or clear what is kept for later processes"),
+    "complete": (complete, "print a shell's completion script"),
     "doctor": (doctor, "say what autosched finds on this machine"),
 }
 

@@ -58,7 +58,7 @@ KINDS: dict[str, Callable[[Any, Any, int, int, slice], Any]] = {
     "np.floor(a / 2)": lambda a, b, k, n, s: np.floor(a / 2),
     "a // 3": lambda a, b, k, n, s: a // 3,
     "a % 5": lambda a, b, k, n, s: a % 5,
-    "a ** 2": lambda a, b, k, n, s: a**2,
+    "(a + 0) ** 2": lambda a, b, k, n, s: (a + 0) ** 2,
     "a == b": lambda a, b, k, n, s: a == b,
     "(a > n) | (b < 1)": lambda a, b, k, n, s: (a > n) | (b < 1),
     "~(a > 0)": lambda a, b, k, n, s: ~(a > 0),
