@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from autosched import graph, records, te, tir, topi, tvm
+    from autosched.about import show_versions
     from autosched.asking import ask_and_tell
     from autosched.building import build, plan, search_space
     from autosched.explaining.explanation import explain
@@ -56,6 +57,7 @@ __all__ = [
     "run_kernel",
     "sanitize",
     "search_space",
+    "show_versions",
     "simplify",
     "te",
     "template",
@@ -89,6 +91,7 @@ _HOME = {
     "raw_kernel": "autosched.raw.kernel",
     "run_kernel": "autosched.kernels",
     "sanitize": "autosched.sanitizing",
+    "show_versions": "autosched.about",
     "simplify": "autosched.explaining",
     "template": "autosched.space.workload",
     "tune": "autosched.front",

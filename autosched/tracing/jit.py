@@ -23,7 +23,7 @@ from autosched.runtime.module import Module
 from autosched.space.workload import Workload
 from autosched.target import Target, TargetLike
 from autosched.tracing import functions, indexing, ufuncs  # noqa: F401  # which attach their parts to `Traced`
-from autosched.tracing.program import Program, Slot, described, mapped, plain_array, restored, static, trace
+from autosched.tracing.program import Program, Slot, described, is_plain, mapped, plain_array, restored, static, trace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,10 +52,11 @@ class Compiled:
     result: Any
 
     def run(self, arrays: Sequence[Any]) -> Any:
+        """What the function returns for the arrays among its arguments."""
         found = self.module(*[arrays[k] for k in self.used], *self.constants)
-        return (
-            found if type(self.result) is Slot else restored(self.result, found if type(found) is tuple else (found,))
-        )
+        if type(self.result) is Slot:
+            return found
+        return restored(self.result, found if type(found) is tuple else (found,))
 
 
 class Jitted:
@@ -95,6 +96,10 @@ class Jitted:
     def target(self) -> Target:
         return resolve_target(self._target)
 
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A method is bound to its object, which is compiled in: another object is another program."""
+        return self if instance is None else functools.partial(self, instance)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or self.static or len(args) != self._count:
             args, kwargs = self._bound(args, kwargs)
@@ -102,15 +107,10 @@ class Jitted:
         found = self._built.get(shape)
         if found is None:
             found = self._built[shape] = self._build(args, kwargs, arrays)
-        result = found.run(
-            [
-                a if type(a) is np.ndarray and a.flags.c_contiguous and a.dtype.isnative else plain_array(a)
-                for a in arrays
-            ]
-        )
+        result = found.run([a if is_plain(a) else plain_array(a) for a in arrays])
         torch = sys.modules.get("torch")
         if torch is not None and any(isinstance(a, torch.Tensor) for a in arrays):
-            return mapped(result, lambda x: torch.from_numpy(x) if type(x) is np.ndarray else x)
+            return mapped(result, _as_tensor)
         return result
 
     def compiled(self, *args: Any, **kwargs: Any) -> Compiled:
@@ -132,6 +132,7 @@ class Jitted:
         _, arrays = self._described(arguments, named)
         traced = self._traced(arguments, named)
         found = self._tune(traced, [plain_array(a) for a in arrays], budget_s, **options)
+        self.effort = "quick" if self.effort == "none" else self.effort  # with which records are looked for
         self._built.clear()
         return found
 
@@ -178,31 +179,31 @@ class Jitted:
 
     def _build(self, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: Sequence[Any]) -> Compiled:
         traced = self._traced(args, kwargs)
-        target, effort = self.target, self.effort
+        target = self.target
         seconds = self.tune_s if self.tune_s is not None else _asked_by_variable()
-        if seconds is None and effort == "full":
+        if seconds is None and self.effort == "full":
             seconds = EFFORTS["full"]
+        effort = "none" if self.effort == "none" and not seconds else "quick"
         program = [traced.program.key, traced.program.name, traced.cut]
         module = build_cache.get(build_cache.digest(program, target, effort, self.records))
         if seconds and (module is None or not _is_tuned(module)):
             self._tune(traced, [plain_array(a) for a in arrays], seconds)
             module = None
         if module is None:
-            module = self._module(traced, target)
+            module = self._module(traced, target, effort)
             if not _is_hasty(module):
                 build_cache.put(build_cache.digest(program, target, effort, self.records), module)
         return Compiled(traced.program, traced.cut, module, traced.used, traced.constants, traced.result)
 
-    def _module(self, traced: Program, target: Target) -> Module:
-        quick = "none" if self.effort == "none" else "quick"
+    def _module(self, traced: Program, target: Target, effort: str) -> Module:
         if traced.cut:
-            compiled = CompiledModel(traced.model(), target, quick, self.records)
+            compiled = CompiledModel(traced.model(), target, effort, self.records)
             module = compiled.executable.module
             found = [m.provenance for m in compiled.modules]
             notes = "; ".join(dict.fromkeys(str(p.get("note", "")) for p in found))
             module.provenance.update(kind="kernels", kernels=[p.get("kind") for p in found], note=notes)
             return module
-        if quick == "none":
+        if effort == "none":
             return default_plan(
                 traced.program, target, traced.program.name, "the default schedule, as asked for"
             ).compile()
@@ -214,6 +215,16 @@ class Jitted:
             return tune_model(traced.model(), self.target, budget_s=seconds, records=self.records, **options)
         options = {"trials": None, "records": self.records} | options
         return tune(traced.program, self.target, inputs=given, budget_s=seconds, **options)
+
+
+def _as_tensor(x: Any) -> Any:
+    """An array as a tensor of PyTorch over the same memory."""
+    torch = sys.modules["torch"]
+    if type(x) is not np.ndarray:
+        return x
+    if x.dtype.name == "bfloat16":  # which PyTorch does not take from NumPy
+        return torch.from_numpy(x.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(x)
 
 
 def _is_tuned(module: Module) -> bool:

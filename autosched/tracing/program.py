@@ -195,6 +195,11 @@ def static(a: Any) -> Any:
     return type(a), a
 
 
+def is_plain(a: Any) -> bool:
+    """Whether an argument is an array that compiled code takes as it is."""
+    return type(a) is np.ndarray and a.flags.c_contiguous and a.dtype.isnative
+
+
 def plain_array(a: Any) -> Any:
     """An argument as an array in C order over the same memory, where that can be; a number as an array."""
     if type(a) is float:

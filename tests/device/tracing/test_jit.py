@@ -166,6 +166,28 @@ def test_tensors_of_pytorch_are_shared_and_returned() -> None:
     assert torch.equal(f(x.clone().requires_grad_()), x * 2 + 1)
 
 
+def test_bfloat16_of_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(4, dtype=torch.bfloat16)
+    found = autosched.jit(lambda x: x + x)(x)
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found, x + x)
+
+
+def test_methods_are_bound_to_their_objects() -> None:
+    class Scale:
+        def __init__(self, by: int) -> None:
+            self.by = by
+
+        @autosched.jit
+        def __call__(self, x):
+            return x * self.by
+
+    x = array(3)
+    np.testing.assert_array_equal(Scale(2)(x), x * 2)
+    np.testing.assert_array_equal(Scale(5)(x), x * 5)
+
+
 def test_whatever_has_dlpack() -> None:
     class Shared:
         def __init__(self, a: np.ndarray) -> None:
