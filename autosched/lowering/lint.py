@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, prod
 
-from autosched.errors import expect, is_list_of
+from autosched.errors import LowerError, expect, is_list_of
 from autosched.ir.attached import attach
 from autosched.ir.buffers import row_major
 from autosched.ir.dtype import DType, dtype
@@ -236,9 +236,12 @@ class LintedProgram:
                     at = replace(at, divergent=(*at.divergent, s.condition))
             stack.extend((c, at) for c in reversed(children(s)))
 
-    def final(self) -> LintedProgram:
-        """The same after all passes."""
-        return LintedProgram(self.after(PASSES[-1]), self.schedule, self.target, self.after)
+    def final(self) -> LintedProgram | None:
+        """The same after all passes; None where it is made for another kind of target."""
+        try:
+            return LintedProgram(self.after(PASSES[-1]), self.schedule, self.target, self.after)
+        except LowerError:
+            return None
 
     def stores(self) -> Iterator[tuple[Store, _At]]:
         return ((s, at) for s, at in self.places if isinstance(s, Store))
@@ -489,7 +492,8 @@ def serial_programs(p: LintedProgram) -> Iterator[Lint]:
 
 def guarded_loops(p: LintedProgram) -> Iterator[Lint]:
     """Conditions that are still asked in the middle of an inner loop, where no border could be cut off."""
-    for s, at in p.final().places:
+    final = p.final()
+    for s, at in final.places if final is not None else ():
         if not isinstance(s, If) or not at.loops or any(x.ragged or x.masked for x in at.loops):
             continue
         inner = at.loops[-1]

@@ -15,6 +15,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").
 #: documents whose examples run, one after the other in one process
 RUNNING = [
     "explain.md",
+    "first-steps.md",
     "jit.md",
     "kernels.md",
     "language.md",
