@@ -24,7 +24,7 @@ from numba import njit, prange
 import autosched
 
 RESULTS = Path(__file__).parent / "results" / "jit.json"
-ROUNDS, LEAST_S = 11, 0.03
+ROUNDS, LEAST_S, PAUSE_S = 11, 0.03, 0.2
 FAST = {"parallel": True, "fastmath": True}
 
 
@@ -157,6 +157,9 @@ def inputs() -> list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ..
 
 
 def sample(action: Callable[[], object]) -> float:
+    """Seconds of a call. Threads of BLAS and OpenMP spin for a while after a call and keep a core: a pause lets them
+    go to sleep."""
+    time.sleep(PAUSE_S)
     action()
     begun, calls = time.perf_counter(), 0
     while calls == 0 or time.perf_counter() - begun < LEAST_S:
