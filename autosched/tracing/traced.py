@@ -277,7 +277,7 @@ Operand = Traced | bool | int | float
 
 def lifted(x: Any, asked: str) -> Operand:
     """An operand of a traced function: traced, or a Python number."""
-    if isinstance(x, (Traced, *WEAK)):
+    if isinstance(x, (Traced, *WEAK)) and not isinstance(x, np.generic):  # np.float64 is a float to Python
         return x
     if isinstance(x, Tensor):
         return Traced(x)

@@ -309,6 +309,35 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Traced:
     return x[tuple(at if d == k else grid[d] for d in range(x.ndim))]  # type: ignore[no-any-return]
 
 
+@traces(np.gradient)
+def gradient(f: Any, *spacing: float, axis: Any = None) -> Any:
+    """By central differences, one-sided at the ends; distances are numbers, one for all axes or one for each."""
+    x = value(f, "np.gradient")
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    along = [axis_number(k, x.ndim, "np.gradient") for k in axes]
+    steps = list(spacing or [1.0]) * (len(along) if len(spacing) < 2 else 1)
+    if len(steps) != len(along) or not all(isinstance(s, (int, float)) for s in steps):
+        refuse("np.gradient", "these distances", "numbers, one for all axes or one for each")
+    found = [_slope(x, k, float(s)) for k, s in zip(along, steps, strict=True)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _slope(x: Traced, axis: int, step: float) -> Traced:
+    n, t, of = x.shape[axis], x.__te_tensor__(), str(x.dtype)
+    if n < 2:
+        refuse("np.gradient", f"an axis of {n}", "two places at least")
+
+    def body(*i: Expr) -> Expr:
+        at = i[axis]
+        later, sooner = te.min(at + 1, as_expr(n - 1)), te.max(at - 1, as_expr(0))
+        rise = t(*i[:axis], later, *i[axis + 1 :]) - t(*i[:axis], sooner, *i[axis + 1 :])
+        inside = te.all(ir.compare("ge", at, as_expr(1)), at < n - 1)
+        return rise / te.select(inside, te.const(2 * step, of), te.const(step, of))
+
+    return computed(x.shape, body, "gradient")
+
+
 @traces(np.nan_to_num)
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Traced:
     v = value(x, "np.nan_to_num")

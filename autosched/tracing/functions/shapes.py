@@ -168,6 +168,30 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Traced:
     )
 
 
+@traces(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Traced:
+    v, asked = value(x, "sliding_window_view"), "np.lib.stride_tricks.sliding_window_view"
+    sizes = [window_shape] if isinstance(window_shape, (int, np.integer)) else list(window_shape)
+    axes = range(v.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    along = [axis_number(k, v.ndim, asked) for k in axes]
+    if len(along) != len(sizes):
+        refuse(asked, f"{len(sizes)} sizes of windows for {len(along)} axes")
+    shape = list(v.shape)
+    for k, n in zip(along, sizes, strict=True):
+        shape[k] -= int(n) - 1
+        if n < 1 or shape[k] < 1:
+            refuse(asked, f"windows of {sizes} in {list(v.shape)}")
+    t = v.__te_tensor__()
+
+    def body(*i: Any) -> Any:
+        at = list(i[: v.ndim])
+        for k, inside in zip(along, i[v.ndim :], strict=True):
+            at[k] = at[k] + inside
+        return t(*at)
+
+    return computed([*shape, *map(int, sizes)], body, "windows", whole=v)
+
+
 @traces(np.shape)
 def shape_of(a: Any) -> tuple[int, ...]:
     return value(a, "np.shape").shape
