@@ -327,7 +327,14 @@ def test_a_damaged_file_of_the_cache_is_compiled_again() -> None:
 
 
 def test_searching_when_asked(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("AUTOSCHED_TUNE", "6")
+    asked: list[float] = []
+
+    def few_trials(w, target, *, budget_s, **options):
+        asked.append(budget_s)
+        return autosched.tune(w, target, budget_s=90.0, **(options | {"trials": 3}))
+
+    monkeypatch.setattr(sys.modules["autosched.tracing.jit"], "tune", few_trials)
+    monkeypatch.setenv("AUTOSCHED_TUNE", "20s")
     f = autosched.jit(blur, records=str(tmp_path / "records"))
     x = array(32, 32)
     np.testing.assert_allclose(f(x), blur(x), rtol=1e-6)
@@ -336,6 +343,7 @@ def test_searching_when_asked(tmp_path, monkeypatch) -> None:
     again = autosched.jit(blur, records=str(tmp_path / "records"))
     again(x)
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "records").iterdir()} == logs
+    assert asked == [20.0]
     monkeypatch.setenv("AUTOSCHED_TUNE", "soon")
     with pytest.raises(UsageError, match="no number of seconds"):
         autosched.jit(blur)(x)
