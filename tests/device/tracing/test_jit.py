@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -333,7 +334,7 @@ def test_searching_when_asked(tmp_path, monkeypatch) -> None:
         asked.append(budget_s)
         return autosched.tune(w, target, budget_s=90.0, **(options | {"trials": 3}))
 
-    monkeypatch.setattr(sys.modules["autosched.tracing.jit"], "tune", few_trials)
+    monkeypatch.setattr(import_module("autosched.tracing.jit"), "tune", few_trials)
     monkeypatch.setenv("AUTOSCHED_TUNE", "20s")
     f = autosched.jit(blur, records=str(tmp_path / "records"))
     x = array(32, 32)
