@@ -24,6 +24,7 @@ from autosched.space.workload import Workload
 from autosched.target import Target, TargetLike
 from autosched.tracing import functions, indexing, ufuncs  # noqa: F401  # which attach their parts to `Traced`
 from autosched.tracing.program import Program, Slot, described, is_plain, mapped, plain_array, restored, static, trace
+from autosched.tracing.traced import is_tracing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -101,6 +102,8 @@ class Jitted:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_tracing():  # another function's program, of which this becomes a part
+            return self.fn(*args, **kwargs)
         if kwargs or self.static or len(args) != self._count:
             args, kwargs = self._bound(args, kwargs)
         shape, arrays = self._described(args, kwargs)

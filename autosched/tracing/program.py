@@ -155,6 +155,11 @@ def _own(t: Tensor, before: Sequence[Tensor]) -> Tensor:
 
 # -- arguments and results -----------------------------------------------------------------------------
 def is_array(a: Any) -> bool:
+    """Whether an argument is an array. Raises UsageTypeError for masked arrays and matrices, whose operators mean
+    something else."""
+    if isinstance(a, (np.ma.MaskedArray, np.matrix)):
+        asked = with_line("a call of a jitted function")
+        raise UsageTypeError(f"{type(a).__name__} computes by rules of its own", asked=asked, legal="a plain array")
     return isinstance(a, (np.ndarray, np.generic)) or hasattr(a, "__dlpack__")
 
 

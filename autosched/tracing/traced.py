@@ -43,6 +43,11 @@ class Trace:
 _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
+def is_tracing() -> bool:
+    """Whether a function is being traced."""
+    return _current.get() is not None
+
+
 @contextmanager
 def tracing() -> Iterator[Trace]:
     """A trace for what is called inside."""

@@ -175,6 +175,20 @@ def test_bfloat16_of_pytorch() -> None:
     assert torch.equal(found, x + x)
 
 
+def test_one_inside_another_is_a_part_of_it() -> None:
+    doubled = autosched.jit(lambda x: x * 2)
+    both = autosched.jit(lambda x: doubled(x) + doubled(x=x).sum())
+    x = array(4)
+    np.testing.assert_array_equal(both(x), x * 2 + (x * 2).sum())
+    assert len(both.compiled(x).program.inputs) == 1
+
+
+@pytest.mark.parametrize("given", [np.ma.array([1.0, 2.0], mask=[0, 1]), np.asmatrix(np.eye(2))])
+def test_arrays_with_rules_of_their_own_are_refused(given) -> None:
+    with pytest.raises(UsageTypeError, match="rules of its own"):
+        autosched.jit(lambda x: x * x)(given)
+
+
 def test_methods_are_bound_to_their_objects() -> None:
     class Scale:
         def __init__(self, by: int) -> None:
