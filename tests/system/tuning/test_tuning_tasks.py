@@ -6,12 +6,17 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 import autosched
-from autosched import te
+from autosched import predicting, te
 from autosched.errors import UsageError
 from autosched.measure.protocol import MeasureOptions
+from autosched.predicting import Foreseen
+from autosched.runtime.device import describe_device
+from autosched.search.points import Points
+from autosched.target import Target
 from autosched.tuning import Note, TasksProgress, TrialDone, tune_tasks
 from autosched.tuning.tasks import Scheduler, TaskRun
 
@@ -179,16 +184,33 @@ def test_a_budget_that_is_too_short_leaves_tasks_out_and_says_which(tmp_path) ->
 
 
 def test_what_build_foresaw_is_the_first_candidate(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    """Whatever it was: two points of the space, of which the strategy would begin with one at most."""
     monkeypatch.setenv("AUTOSCHED_PREDICT", "1")
     w = summed(rows=64)
-    untuned = autosched.build(w, "llvm", records=str(tmp_path / "none"))
-    assert untuned.provenance["kind"] == "predicted"
-    found: list[TrialDone] = []
-    autosched.tune(
-        w, "llvm", trials=2, records=tmp_path, measure=FAST,
-        progress=lambda e: found.append(e) if isinstance(e, TrialDone) else None,
-    )  # fmt: skip
-    first = found[0].record
-    assert (first.sketch, first.knobs) == (untuned.provenance["sketch"], untuned.provenance["knobs"])
-    assert found[1].record.knobs != first.knobs or found[1].record.sketch != first.sketch
+    sketch = autosched.search_space(w, "llvm").sketches[0]
+    rows = Points(autosched.search_space(w, "llvm")).sketches[0].find(2, np.random.default_rng(0))
+    points = [sketch.values(row) for row in map(tuple, rows.tolist())]
+    assert points[0] != points[1]
+    for number, knobs in enumerate(points):
+        chosen = Foreseen(sketch.name, sketch.trace, knobs, 1e-6)
+        monkeypatch.setattr(predicting, "foreseen_before", lambda *_, chosen=chosen: chosen)
+        found: list[TrialDone] = []
+        autosched.tune(
+            w, "llvm", trials=2, records=tmp_path / str(number), measure=FAST,
+            progress=lambda e, found=found: found.append(e) if isinstance(e, TrialDone) else None,
+        )  # fmt: skip
+        first, second = (e.record for e in found)
+        assert (first.sketch, first.knobs) == (sketch.name, knobs)
+        assert second.knobs != knobs or second.sketch != sketch.name
+
+
+def test_what_build_chose_is_what_a_search_asks_for(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("AUTOSCHED_PREDICT", "1")
+    w, target = summed(rows=64), Target.parse("llvm")
+    device = describe_device(target)["name"]
+    assert predicting.foreseen_before(w, target, device, {}) is None
+    built = autosched.build(w, "llvm", records=str(tmp_path / "none")).provenance
+    known = predicting.foreseen_before(w, target, device, {})
+    assert known is not None
+    assert (built["kind"], known.sketch, known.knobs) == ("predicted", built["sketch"], built["knobs"])
