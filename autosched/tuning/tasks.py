@@ -269,7 +269,7 @@ class Scheduler:
         share = None if self.trials is None else max(1, self.trials // len(self.tasks))
         waiting = sorted(self.tasks, key=lambda t: -t.weight * t.flops)
         try:
-            while waiting and (self._goes_on() or not self.may_skip or len(waiting) == len(self.tasks)):
+            while waiting and (self._left_s() > 0 or not self.may_skip or len(waiting) == len(self.tasks)):
                 self.round(waiting[0], share, self._left_s() / len(waiting))
                 del waiting[0]
             if waiting:

@@ -183,6 +183,16 @@ def test_a_budget_that_is_too_short_leaves_tasks_out_and_says_which(tmp_path) ->
     assert text.endswith("for all: scaled(rows=32, columns=64), summed(rows=8, columns=80)")
 
 
+def test_too_few_trials_leave_no_task_out(tmp_path) -> None:
+    """Seconds leave tasks out; trials do not: the default schedule of each is measured."""
+    told: list[object] = []
+    result = tune_tasks(
+        [scaled, summed, summed(rows=8)], "llvm", trials=1, records=tmp_path, measure=FAST, progress=told.append
+    )
+    assert len(result.results) == 3
+    assert not any(isinstance(e, Note) and e.text.startswith("not reached") for e in told)
+
+
 def test_what_build_foresaw_is_the_first_candidate(tmp_path, monkeypatch) -> None:
     """Whatever it was: two points of the space, of which the strategy would begin with one at most."""
     monkeypatch.setenv("AUTOSCHED_PREDICT", "1")
