@@ -1,0 +1,172 @@
+"""TVM's own tests and tutorials, unedited, run by autosched.
+
+    git clone --depth 1 --branch v0.17.0 https://github.com/apache/tvm
+    python experiments/tvm_suite.py tvm                          # every area of AREAS
+    python experiments/tvm_suite.py tvm --only te/ test_topi_    # files whose path has one of these
+    python experiments/tvm_suite.py tvm --only te/ --failures    # what stops each case, too
+    python experiments/tvm_suite.py --table                      # what was seen so far, as a table for documents
+
+Each file is one process: pytest for tests, Python for tutorials, with `import tvm` meaning `autosched.tvm`. Tests run
+for the targets of `TVM_TEST_TARGETS`, by default `llvm`. Nothing of TVM's Python package is imported and nothing of the
+checkout is kept. Results (counts, and the first line of each failure) go to `experiments/results/tvm_suite.json`; rows
+that did not run stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from common import RESULTS, save
+
+NAME = "tvm_suite"
+#: area -> files, as globs in a checkout of TVM 0.8 to 0.19
+AREAS = {
+    "te": ["tests/python/te/test_*.py"],
+    "integration": ["tests/python/integration/test_*.py"],
+    "topi": ["tests/python/topi/test_*.py"],
+    "autotvm": ["tests/python/autotvm/test_*.py"],
+    "auto_scheduler": ["tests/python/auto_scheduler/test_*.py"],
+    "arith": ["tests/python/arith/test_*.py"],
+    "tir": [f"tests/python/{part}/test_*.py" for part in ("tir-base", "tir-schedule", "tir-analysis", "tir-transform")],
+    "TVMScript": ["tests/python/tvmscript/test_*.py"],
+    "runtime and code": ["tests/python/runtime/test_*.py", "tests/python/codegen/test_*.py"],
+    "contrib": ["tests/python/contrib/test_*.py"],
+    "tutorials": ["gallery/tutorial/*.py", "gallery/how_to/**/*.py"],
+}
+OUTCOMES = ("passed", "failed", "skipped", "stopped")
+
+
+def run_file(file: Path, checkout: Path, seconds: float) -> dict[str, Any]:
+    """Run one file; return counts by OUTCOMES and {case: first line of what stopped it}."""
+    if "gallery" in file.parts:
+        return run_tutorial(file, seconds)
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        words = [
+            "-m",
+            "pytest",
+            "-p",
+            "autosched.tvm.install",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "-n",
+            "0",
+            f"--junitxml={report}",
+        ]
+        words += [f"--rootdir={checkout}", "-c", os.devnull, "--timeout", str(seconds / 3), str(file)]
+        ended = run(words, folder, seconds)
+        if not report.is_file():
+            return {"stopped": 1, "why": {"": last_line(ended)}}
+        return read_report(report)
+
+
+def run_tutorial(file: Path, seconds: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        ended = run(["-m", "autosched.tvm.install", str(file)], folder, seconds)
+    if ended is not None and ended.returncode == 0:
+        return {"passed": 1, "why": {}}
+    return {"stopped": 1, "why": {"": last_line(ended)}}
+
+
+def run(words: list[str], folder: str, seconds: float) -> subprocess.CompletedProcess[str] | None:
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join((str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", ""))),
+        "AUTOSCHED_RECORDS": folder,
+        "TVM_TEST_TARGETS": os.environ.get("TVM_TEST_TARGETS", "llvm"),
+        "MPLBACKEND": "agg",
+    }
+    try:
+        return subprocess.run(
+            [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def last_line(ended: subprocess.CompletedProcess[str] | None) -> str:
+    if ended is None:
+        return "took too long"
+    lines = [line for line in (ended.stderr.strip() or ended.stdout.strip()).splitlines() if line.strip()]
+    errors = [line for line in lines if "Error" in line or "error" in line]
+    return (errors or lines or [f"exit status {ended.returncode}"])[-1].strip()[:300]
+
+
+def read_report(report: Path) -> dict[str, Any]:
+    counts: collections.Counter[str] = collections.Counter()
+    why: dict[str, str] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        problem = next((part for part in case if part.tag in ("failure", "error", "skipped")), None)
+        if problem is None:
+            counts["passed"] += 1
+            continue
+        # a file that does not import is one error without a class
+        kind = {"skipped": "skipped", "failure": "failed"}.get(
+            problem.tag, "failed" if case.get("classname") else "stopped"
+        )
+        counts[kind] += 1
+        text = (problem.get("message") or problem.text or "").strip()
+        errors = [line[2:].strip() for line in (problem.text or "").splitlines() if line.startswith("E  ")]
+        why[case.get("name", "")] = (errors[0] if kind != "skipped" and errors else text.partition("\n")[0])[:300]
+    return {**counts, "why": why}
+
+
+def table(rows: dict[str, dict[str, Any]]) -> str:
+    """A row for each file: what completes, and what stops the rest."""
+    lines = ["| file | passes | fails | skipped | what stops the rest |", "|---|---|---|---|---|"]
+    for area in AREAS:
+        own = {file: row for file, row in rows.items() if row["area"] == area}
+        total = {kind: sum(row.get(kind, 0) for row in own.values()) for kind in OUTCOMES}
+        lines.append(
+            f"| **{area}** | {total['passed']} | {total['failed'] + total['stopped']} | {total['skipped']} | |"
+        )
+        for file, row in own.items():
+            failed = row.get("failed", 0) + row.get("stopped", 0)
+            counts = f"{row.get('passed', 0)} | {failed} | {row.get('skipped', 0)}"
+            lines.append(f"| {Path(file).name} | {counts} | {row.get('reason', '')} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", nargs="?", type=Path, help="a checkout of TVM's repository")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PART", help="files whose path has one of these")
+    parser.add_argument("--failures", action="store_true", help="print what stops each case")
+    parser.add_argument("--timeout", type=float, default=500.0, metavar="SECONDS", help="for a file; default 500")
+    parser.add_argument("--table", action="store_true", help="print the table and run nothing")
+    parser.add_argument("--dry", action="store_true", help="keep no results")
+    options = parser.parse_args()
+    path = RESULTS / f"{NAME}.json"
+    rows: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else {}
+    if options.table or options.checkout is None:
+        print(table(rows))
+        return
+    checkout = options.checkout.resolve()
+    for area, globs in AREAS.items():
+        for file in sorted(found for glob in globs for found in checkout.glob(glob)):
+            name = str(file.relative_to(checkout))
+            if not any(part in name for part in options.only):
+                continue
+            row = run_file(file, checkout, options.timeout)
+            reason = rows.get(name, {}).get("reason")
+            rows[name] = {"area": area, **row} | ({"reason": reason} if reason else {})
+            print(name, {kind: row[kind] for kind in OUTCOMES if kind in row}, flush=True)
+            if options.failures:
+                print(*(f"    {case}: {why}" for case, why in row["why"].items()), sep="\n", flush=True)
+            if not options.dry:
+                save(NAME, {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()
