@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from autosched import graph, records, te, tir, topi, tvm
     from autosched.about import show_versions
     from autosched.asking import ask_and_tell
-    from autosched.building import build, plan, search_space
+    from autosched.building import plan, search_space
     from autosched.explaining.explanation import explain
     from autosched.explaining.simplified import simplify
-    from autosched.front import tune, tune_sizes, tune_tasks
+    from autosched.front import build, tune, tune_sizes, tune_tasks
     from autosched.kernels import build_kernel, run_kernel, tune_kernel
     from autosched.lowering import lower
     from autosched.raw.kernel import raw_kernel
@@ -78,7 +78,7 @@ _HOME = {
     "TuneResult": "autosched.tuning",
     "Workload": "autosched.space.workload",
     "ask_and_tell": "autosched.asking",
-    "build": "autosched.building",
+    "build": "autosched.front",
     "build_kernel": "autosched.kernels",
     "device": "autosched.runtime.device",
     "jit": "autosched.tracing.jit",

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from autosched import predicting, trust
 from autosched.codegen import compile_function
+from autosched.effort import check_effort
 from autosched.errors import AutoschedError, UsageError, UsageTypeError, VerificationError, expect, is_list_of
 from autosched.ir.expr import Expr, const, logical_and, logical_or
 from autosched.ir.printer import checked_name, file_name
@@ -51,6 +52,8 @@ from autosched.tir.module import PrimFunc
 
 T = TypeVar("T")
 
+#: provenance of `effort="none"`
+AS_ASKED = "the default schedule, as asked for"
 #: The programs that can be compiled to one function.
 Buildable = Workload | WorkloadFunction[...] | Schedule | PrimFunc | Function
 
@@ -146,6 +149,7 @@ def build(
     sizes: dict[str, int] | None = None,
     binds: Mapping[Tensor, Buffer] | None = None,
     bounds_check: bool = False,
+    effort: str = "quick",
 ) -> Module:
     """Compile for a target. Call the result with NumPy arrays.
 
@@ -158,6 +162,9 @@ def build(
     binds:   for a schedule, how tensors lie in memory: see `decl_buffer`
     bounds_check: a call raises BoundsError where it reads outside of a tensor, and says which, at what
              index; on llvm and c, several times slower, for one function
+    effort:  what is done for a workload: "quick" applies its best record, else what a model of this machine predicts;
+             "none" takes the default schedule; "full" searches first, for a minute, where no search on this
+             machine has found its schedule at these sizes
 
     A read outside of a tensor that certainly happens is refused here. Raises TargetError, DeviceError,
     ScheduleError, LowerError or BuildError. `module.provenance` says which record was applied, or that
@@ -165,6 +172,7 @@ def build(
     """
     to = resolve_target(target)
     _check_options(args, binds, sizes, bounds_check, name)
+    check_effort(effort, "build")
     if isinstance(what, str):
         what = as_workload(what)
     if (args is not None or binds is not None) and not isinstance(what, (Schedule, PrimFunc)):
@@ -176,18 +184,32 @@ def build(
     if bounds_check:
         _can_check(what, to)
     if isinstance(what, Mapping):
-        return _build_all(what, to, records, sizes)
+        return _build_all(what, to, records, sizes, effort)
     if isinstance(what, Function):
         return _build_lowered(what if name is None else replace(what, name=name), to)
     if isinstance(what, (Schedule, PrimFunc)):
         return _plan_schedule(what, to, args, name, binds).compile(bounds_check)
     if not isinstance(what, (Workload, WorkloadFunction)):
         raise UsageTypeError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
+    return _build_workload(as_workload(what), to, records, sizes, name, bounds_check, effort)
+
+
+def _build_workload(
+    w: Workload,
+    to: Target,
+    records: str | None,
+    sizes: dict[str, int] | None,
+    name: str | None,
+    bounds_check: bool,
+    effort: str,
+) -> Module:
+    if effort == "none":
+        return default_plan(w, to, name or w.name, AS_ASKED).compile(bounds_check)
     last: AutoschedError | None = None
-    for candidate in plans_to_try(as_workload(what), to, records, sizes, name):
+    for candidate in plans_to_try(w, to, records, sizes, name):
         try:
             module = candidate.compile(bounds_check)
-            candidate.check(module, as_workload(what))
+            candidate.check(module, w)
             return module
         except AutoschedError as error:
             if candidate.provenance["kind"] == "default":
@@ -228,12 +250,14 @@ def _checked(f: Function, to: Target, provenance: dict[str, Any]) -> Module:
 
 
 def _build_all(
-    what: Mapping[str, Buildable | str], to: Target, records: str | None, sizes: dict[str, int] | None
+    what: Mapping[str, Buildable | str], to: Target, records: str | None, sizes: dict[str, int] | None, effort: str
 ) -> Module:
     """One module whose functions have these names."""
     if not what:
         raise UsageTypeError("there is no function in it", asked="build", legal="at least one")
-    parts = [build(one, to, name=str(called), records=records, sizes=sizes) for called, one in what.items()]
+    parts = [
+        build(one, to, name=str(called), records=records, sizes=sizes, effort=effort) for called, one in what.items()
+    ]
     first = parts[0]
     return Module(first.artifact, to, provenance=first.provenance, more=parts[1:], kernel=first.kernel)
 

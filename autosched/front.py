@@ -11,13 +11,16 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
-from autosched import tuning
+from autosched import building, tuning
+from autosched.effort import EFFORTS
 from autosched.errors import UsageError
 from autosched.report.progress import make_display
+from autosched.space.workload import Workload
+from autosched.target import TargetLike
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,6 +69,31 @@ def _mode() -> str:
     return os.environ.get(PROGRESS_VARIABLE) or "auto"
 
 
+def searching(function: Callable[P, R]) -> Callable[P, R]:
+    """`build`, which with `effort="full"` searches for schedules that no search on this machine has found yet."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs.get("effort") == "full":
+            _search(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _search(what: Any, target: TargetLike = None, **options: Any) -> None:
+    known: dict[str, Any] = {name: options.get(name) for name in ("records", "sizes")}
+    for one in what.values() if isinstance(what, Mapping) else [what]:
+        w = building.as_workload(one)
+        if not isinstance(w, Workload):
+            legal = "a workload: a schedule is built as it is"
+            raise UsageError("there is nothing to search", asked='build(.., effort="full")', legal=legal)
+        provenance = building.plan(w, target, **known).provenance
+        if provenance["kind"] != "family" and not (provenance["kind"] == "record" and provenance["exact"]):
+            tune(w, target, trials=None, budget_s=EFFORTS["full"], **known)
+
+
+build = searching(building.build)
 tune = with_progress(tuning.tune)
 tune_sizes = with_progress(tuning.tune_sizes)
 tune_tasks = with_progress(tuning.tune_tasks)

@@ -102,6 +102,7 @@ def compile_model(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="the folder to write, or a library with the weights inside, x.so or x.tar",
     )
+    options.add_effort(parser)
     options.add_flag(parser, "--arrays", "with --target c: weights as C arrays, too, so that nothing has to be loaded")
     _add_source(parser)
 
@@ -144,6 +145,7 @@ def run_model(parser: argparse.ArgumentParser) -> None:
     options.add_flag(parser, "--profile", "print each kernel: time, share of the roofline, origin of its schedule")
     options.add_flag(parser, "--verify", "compare every intermediate with onnx.reference; exit status 5 if one differs")
     parser.add_argument("--compare", choices=("onnxruntime",), help="time another runtime beside it")
+    options.add_effort(parser)
     _add_source(parser)
 
 
@@ -192,6 +194,7 @@ def build(parser: argparse.ArgumentParser) -> None:
     options.add_workload(parser)
     options.add_target(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="save the compiled module, for Module.load(FILE)")
+    options.add_effort(parser)
     _add_source(parser)
 
 

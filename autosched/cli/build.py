@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import autosched
-from autosched.building import build
 from autosched.cli import options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import choose_tunable, sizes_of
 from autosched.codegen.artifact import Artifact
 from autosched.errors import UsageError, WorkloadError, named_file
+from autosched.front import build
 from autosched.raw.kernel import RawKernel
 from autosched.report.summary import Standing, standing
 from autosched.report.text import duration, knobs, seconds
@@ -34,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
     if not isinstance(workload, Workload):
         return _build_kernel(args, workload)
     begun = time.perf_counter()
-    module = build(workload, args.target, records=options.records_folder(args), sizes=sizes or None)
+    folder = options.records_folder(args)
+    module = build(workload, args.target, records=folder, sizes=sizes or None, effort=args.effort)
     build_s = time.perf_counter() - begun
     if args.output is not None:
         _save(module, Path(args.output).expanduser())

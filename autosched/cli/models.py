@@ -88,7 +88,9 @@ def _compiled(
         if show:
             print(f"\r{done} of {plural(of, 'kernel')}", end="\n" if done == of else "", file=sys.stderr, flush=True)
 
-    compiled = model.compile(args.target, records=options.records_folder(args), values=values, progress=progress)
+    compiled = model.compile(
+        args.target, effort=args.effort, records=options.records_folder(args), values=values, progress=progress
+    )
     return compiled, time.perf_counter() - begun
 
 

@@ -14,6 +14,7 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, NoReturn
 
+from autosched.effort import EFFORTS
 from autosched.errors import RecordError, UsageError
 from autosched.options import options_of
 from autosched.report.text import finite
@@ -174,6 +175,13 @@ def add_list(
 ) -> None:
     """Add an option that may be given several times."""
     parser.add_argument(flag, metavar=metavar, action="append", default=[], type=parse, help=help)
+
+
+def add_effort(parser: argparse._ActionsContainer) -> None:
+    about = (
+        "without records: take default schedules, what a model of this machine predicts, or search for a minute first"
+    )
+    parser.add_argument("--effort", choices=EFFORTS, default="quick", help=f"{about}; default quick")
 
 
 def add_workload(

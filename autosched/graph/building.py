@@ -13,17 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from autosched import errors
-from autosched.building import default_plan, plans_to_try
+from autosched.building import AS_ASKED, default_plan, plans_to_try
 from autosched.codegen.artifact import Artifact
-from autosched.errors import AutoschedError, ModelError, UsageError
+from autosched.errors import AutoschedError, ModelError
 from autosched.measure.frames import answer_frames
 from autosched.measure.workers import ask_all
 from autosched.space.workload import Workload
 from autosched.target import Target, cpu_count
 from autosched.te.graph_json import graph_from_json
 
-#: what is done for a kernel that no record is of: the default schedule, or what a model predicts
-EFFORTS = ("none", "quick")
 #: kernels for which it is worth while to start processes, and seconds that one may take
 ENOUGH, LIMIT_S = 4, 600.0
 #: seconds of computing for the prediction of a kernel: a model has dozens
@@ -38,12 +36,6 @@ class Built:
     provenance: dict[str, Any]
 
 
-def check_effort(effort: str, asked: str) -> None:
-    """Raise UsageError for an effort that there is not."""
-    if effort not in EFFORTS:
-        raise UsageError(f"there is no effort {effort!r}", asked=asked, legal=", ".join(EFFORTS))
-
-
 def build_all(
     kernels: Sequence[Workload],
     names: Sequence[str],
@@ -52,11 +44,11 @@ def build_all(
     records: str | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Built]:
-    """The kernels under these names: each with its best record, else what `effort` says.
+    """The kernels under these names: with default schedules for the effort "none", else each with its best record, or
+    what a model predicts.
 
     Raises BuildError or LowerError for one that has no code.
     """
-    check_effort(effort, "build_all")
     processes = min(cpu_count(), len(kernels) // 2)
     if effort == "none" or len(kernels) < ENOUGH or processes < 2:
         found = []
@@ -90,7 +82,7 @@ def build_all(
 def build_one(w: Workload, name: str, target: Target, effort: str, records: str | None) -> Built:
     """One kernel."""
     if effort == "none":
-        module = default_plan(w, target, name, "the default schedule, as asked for").compile()
+        module = default_plan(w, target, name, AS_ASKED).compile()
         return Built(module.artifact, module.provenance)
     last: AutoschedError | None = None
     for plan in plans_to_try(w, target, records, None, name, PREDICTION_S):

@@ -14,7 +14,7 @@ from autosched.codegen.artifact import Artifact
 from autosched.codegen.signature import Param
 from autosched.errors import TargetError
 from autosched.graph import memory
-from autosched.graph.building import build_all, check_effort
+from autosched.graph.building import build_all
 from autosched.graph.export import Exported, compile_c_program, export_c, export_llvm, export_opencl
 from autosched.graph.kernels import Cutter, bytes_of, calls_of, param_of
 from autosched.graph.layout import prepared
@@ -70,7 +70,6 @@ class CompiledModel:
         records: str | None = None,
         progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> None:
-        check_effort(effort, f"compile {graph.name}")
         self.graph, self.target = graph, target
         self.prepared = prepared(graph)
         self.cut = cut = Cutter(self.prepared).cut_up()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autosched.effort import EFFORTS, check_effort
 from autosched.errors import ModelError
 from autosched.graph.compiled import CompiledModel
 from autosched.graph.model import Array, Graph, restored, tensors_of
@@ -15,12 +16,31 @@ from autosched.graph.onnx.reading import NeedsValues, Shapes, parse, read, stem_
 from autosched.graph.small import carried, returned
 from autosched.graph.tuning import TunedModel, tune_model
 from autosched.runtime.device import resolve_target
-from autosched.target import TargetLike
+from autosched.target import Target, TargetLike
 from autosched.te.reference import reference
 from autosched.te.tensor import Tensor
 
 if TYPE_CHECKING:
     import onnx
+
+
+def _compiled(
+    graph: Graph,
+    target: Target,
+    effort: str,
+    records: str | None = None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> CompiledModel:
+    """The graph compiled; "full" searches first where no search on this machine has found the schedule of a kernel."""
+    check_effort(effort, f"compile {graph.name}")
+    compiled = CompiledModel(graph, target, effort, records, progress)
+    if effort != "full":
+        return compiled
+    kernels = zip(compiled.cut.kernels, compiled.modules, strict=True)
+    if all(m.provenance["kind"] == "record" for k, m in kernels if k.is_tunable):
+        return compiled
+    tune_model(graph, target, budget_s=EFFORTS["full"], records=records)
+    return CompiledModel(graph, target, effort, records, progress)
 
 
 class Model:
@@ -86,14 +106,14 @@ class Model:
         """Compile for the shapes that were given.
 
         effort:   what is done for a kernel without a record: "quick" takes what a model of this machine predicts,
-                  "none" the default schedule
+                  "none" the default schedule; "full" searches first, for a minute in all
         records:  a folder to read records from, instead of the usual ones
         values:   arrays for inputs whose values decide shapes; they are compiled in
         progress: is called with the numbers of kernels that are done, and of all
 
         Raises ModelError, also for a dimension that is not known; BuildError or LowerError.
         """
-        return CompiledModel(self.graph(values), resolve_target(target), effort, records, progress)
+        return _compiled(self.graph(values), resolve_target(target), effort, records, progress)
 
     def run(self, inputs: Mapping[str, Any], target: TargetLike = None, *, effort: str = "none") -> dict[str, Any]:
         """The outputs by name. The model is compiled once for each set of shapes, and for each value of an input that
@@ -108,7 +128,7 @@ class Model:
         if key not in self._compiled:
             at = Model(self.proto, {**self.shapes, **shapes}, self.name)
             at.deciding = self.deciding
-            compiled = CompiledModel(at.graph_for(inputs), to, effort)
+            compiled = _compiled(at.graph_for(inputs), to, effort)
             self.deciding = at.deciding
             key = (*key[:-1], self._decided(inputs))
             self._compiled[key] = compiled

@@ -13,7 +13,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 import numpy as np
 
 from autosched import build_cache
-from autosched.building import build, default_plan
+from autosched.building import build
+from autosched.effort import EFFORTS, check_effort
 from autosched.errors import UsageError, expect
 from autosched.front import tune
 from autosched.graph.compiled import CompiledModel
@@ -30,8 +31,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Array = np.ndarray[Any, Any]
 
-#: effort -> seconds that finding schedules may take, about: nothing, a prediction, a search
-EFFORTS = {"none": 0.0, "quick": 3.0, "full": 60.0}
 #: seconds of search for functions that do not say, where it is set; never otherwise
 TUNE_VARIABLE = "AUTOSCHED_TUNE"
 
@@ -206,11 +205,7 @@ class Jitted:
             notes = "; ".join(dict.fromkeys(str(p.get("note", "")) for p in found))
             module.provenance.update(kind="kernels", kernels=[p.get("kind") for p in found], note=notes)
             return module
-        if effort == "none":
-            return default_plan(
-                traced.program, target, traced.program.name, "the default schedule, as asked for"
-            ).compile()
-        return build(traced.program, target, records=self.records)
+        return build(traced.program, target, records=self.records, effort=effort)
 
     def _tune(self, traced: Program, arrays: Sequence[Array], seconds: float | None, **options: Any) -> Any:
         given = [*(arrays[k] for k in traced.used), *traced.constants]
@@ -301,8 +296,7 @@ def jit(
     what cannot be traced: conditions on elements, masks as indices, functions that are not in the list.
     """
     asked = "jit"
-    if effort not in EFFORTS:
-        raise UsageError(f"there is no effort {effort!r}", asked=asked, legal=", ".join(EFFORTS))
+    check_effort(effort, asked)
     is_seconds = tune is None or isinstance(tune, (bool, int, float))
     expect(tune, "seconds, True or False", is_seconds and (tune is None or tune >= 0), "jit(tune=..)")
     names = (static,) if isinstance(static, str) else tuple(static)
