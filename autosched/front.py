@@ -20,7 +20,6 @@ from autosched.effort import EFFORTS
 from autosched.errors import UsageError
 from autosched.report.progress import make_display
 from autosched.space.workload import Workload
-from autosched.target import TargetLike
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,7 +80,7 @@ def searching(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _search(what: Any, target: TargetLike = None, **options: Any) -> None:
+def _search(what: Any, target: Any = None, **options: Any) -> None:
     known: dict[str, Any] = {name: options.get(name) for name in ("records", "sizes")}
     for one in what.values() if isinstance(what, Mapping) else [what]:
         w = building.as_workload(one)
