@@ -99,22 +99,30 @@ def construct(kind: PluginKind, name: str, *args: Any, options: Mapping[str, Any
         raise _error(kind, name, f"its constructor raised {_told(error)}") from error
 
 
+def option_defaults(made_by: Callable[..., Any]) -> dict[str, Any] | None:
+    """The options that a class takes by name, with their defaults; None where it takes any, or does not say."""
+    try:
+        parameters = inspect.signature(made_by).parameters.values()
+    except (TypeError, ValueError):  # a class written in C need not have a signature
+        return None
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
+        return None
+    named = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    named += [
+        p
+        for p in parameters
+        if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and p.default is not inspect.Parameter.empty
+    ]
+    return {p.name: p.default for p in named}
+
+
 def _check_options(
     kind: PluginKind, name: str, made_by: Callable[..., Any], options: Mapping[str, Any], common: Mapping[str, Any]
 ) -> None:
-    try:
-        parameters = inspect.signature(made_by).parameters
-    except (TypeError, ValueError):  # a class written in C need not have a signature
+    taken = option_defaults(made_by)
+    if taken is None:
         return
-    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-        return
-    keywords = [p.name for p in parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    keywords += [
-        p.name
-        for p in parameters.values()
-        if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and p.default is not inspect.Parameter.empty
-    ]
-    legal = [word for word in keywords if word not in common]
+    legal = [word for word in taken if word not in common]
     for option in options:
         if option not in legal:
             hint = did_you_mean(option, legal)

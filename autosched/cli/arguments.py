@@ -305,11 +305,16 @@ def simplify(parser: argparse.ArgumentParser) -> None:
 def list_names(parser: argparse.ArgumentParser) -> None:
     """List what can be named on the command line: workloads, strategies, cost models, rules, targets and passes.
 
+    Of a name, what is known: a workload's parameters and templates, a strategy's options, a target's options.
+
     examples:
       %(prog)s
+      %(prog)s strategies
+      %(prog)s box_blur
       %(prog)s workloads --json
     """
-    parser.add_argument("what", nargs="?", choices=LISTINGS, help="only these; default all")
+    about = f"only these ({', '.join(LISTINGS)}), or all about one name; default all, a line each"
+    parser.add_argument("what", nargs="?", metavar="WHAT", help=about)
     options.add_json(parser)
 
 

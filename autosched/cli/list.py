@@ -4,43 +4,64 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from autosched import model, search
 from autosched.cli import options
-from autosched.errors import AutoschedError
+from autosched.errors import AutoschedError, UsageError, did_you_mean
 from autosched.lowering.pipeline import CONCRETE, PASSES
-from autosched.model import model_names
+from autosched.plugins import PluginKind, load_class, option_defaults, plugin_names
 from autosched.raw.kernel import RawKernelFunction
 from autosched.report.text import plural, valid_of
-from autosched.search import strategy_names
 from autosched.space.loading import all_workloads
 from autosched.space.rules import cpu_rules, gpu_rules, rule_names
 from autosched.space.space import template_space
 from autosched.space.workload import Template, Workload, WorkloadFunction
 from autosched.target import KINDS, Target
 
-#: name -> facts about it
+#: name -> facts about it; what takes time is a function
 Listing = dict[str, dict[str, Any]]
 
 
 def run(args: argparse.Namespace) -> int:
-    chosen = [args.what] if args.what else [*_LISTINGS]
+    is_kind = args.what in (None, *_LISTINGS)
+    chosen = [args.what] if args.what and is_kind else [*_LISTINGS]
     found = {what: _LISTINGS[what]() for what in chosen}
+    if not is_kind:
+        found = _of_name(found, args.what)
+    if args.json or not is_kind:
+        for listing in found.values():
+            for name, facts in listing.items():
+                listing[name] = {key: value() if callable(value) else value for key, value in facts.items()}
     if args.json:
         options.emit(found)
     else:
-        print("\n\n".join("\n".join([f"{what}:", *_lines(listing)]) for what, listing in found.items()))
+        lines = _lines if is_kind else _details
+        print("\n\n".join("\n".join([f"{what}:", *lines(listing)]) for what, listing in found.items()))
     return 0
+
+
+def _of_name(found: dict[str, Listing], name: str) -> dict[str, Listing]:
+    """What has this name. Raises UsageError for a name that nothing has."""
+    if having := {what: {name: listing[name]} for what, listing in found.items() if name in listing}:
+        return having
+    names = [*_LISTINGS, *(name for listing in found.values() for name in listing)]
+    legal = f"{', '.join(_LISTINGS)}, or a name that one of them shows"
+    raise UsageError("nothing has that name", asked=f"list {name}", legal=did_you_mean(name, names) + legal)
 
 
 def _lines(listing: Listing) -> list[str]:
     width = max(map(len, listing), default=0)
+    return [f"  {name:{width}}  {facts['about']}".rstrip() for name, facts in listing.items()] or ["  none"]
+
+
+def _details(listing: Listing) -> list[str]:
     lines = []
     for name, facts in listing.items():
-        lines.append(f"  {name:{width}}  {facts['about']}".rstrip())
-        details = [f"{key}: {_spell(value)}" for key, value in facts.items() if key != "about" and value]
-        lines += [f"  {'':{width}}    {detail}" for detail in details]
-    return lines or ["  none"]
+        lines += [f"  {name}", f"    {facts['about']}"]
+        lines += [f"    {key}: {_spell(value)}" for key, value in facts.items() if key != "about" and value]
+    return lines
 
 
 def _spell(value: Any) -> str:
@@ -54,10 +75,10 @@ def _spell(value: Any) -> str:
 def _workloads() -> Listing:
     return {
         name: {
-            "about": _first_line(function.__doc__),
+            "about": _sentence(function.__doc__),
             "parameters": function.parameters,
             "templates for": [k for k in KINDS if any(t.fits(Target(k)) for t in function.templates)],
-            "points": {} if isinstance(function, RawKernelFunction) else _points(function),
+            "points": {} if isinstance(function, RawKernelFunction) else partial(_points, function),
             "kernel": "source by hand" if isinstance(function, RawKernelFunction) else "",
             "file": str(path),
         }
@@ -115,20 +136,37 @@ def _targets() -> Listing:
 
 
 def _passes() -> Listing:
-    about = {name: _first_line(function.__doc__) for name, function in CONCRETE}
+    about = {name: _sentence(function.__doc__) for name, function in CONCRETE}
     return {
         name: {"about": about.get(name, "Bounds, loop nests, guards and storage, with open knobs.")} for name in PASSES
     }
 
 
-def _first_line(doc: str | None) -> str:
-    return (doc or "").strip().partition("\n")[0]
+def _plugins(kind: PluginKind) -> Listing:
+    """Strategies or models: a sentence, and the options of those of ours; plug-ins are not loaded."""
+    return {
+        name: _facts_of(kind, name) if name in kind.builtins else {"about": origin}
+        for name, origin in plugin_names(kind).items()
+    }
+
+
+def _facts_of(kind: PluginKind, name: str) -> dict[str, Any]:
+    made_by = load_class(kind, name)
+    given = ("seed", "model", "threads")  # by the search itself
+    taken = {option: default for option, default in (option_defaults(made_by) or {}).items() if option not in given}
+    return {"about": _sentence(made_by.__doc__), "options": taken}
+
+
+def _sentence(doc: str | None) -> str:
+    """The first sentence of a docstring."""
+    paragraph = " ".join((doc or "").strip().partition("\n\n")[0].split())
+    return paragraph if ". " not in paragraph else paragraph.partition(". ")[0] + "."
 
 
 _LISTINGS: dict[str, Callable[[], Listing]] = {
     "workloads": _workloads,
-    "strategies": lambda: {name: {"about": origin} for name, origin in strategy_names().items()},
-    "models": lambda: {name: {"about": origin} for name, origin in model_names().items()},
+    "strategies": partial(_plugins, search.KIND),
+    "models": partial(_plugins, model.KIND),
     "rules": _rules,
     "targets": _targets,
     "passes": _passes,

@@ -18,7 +18,7 @@ from autosched.model.protocol import (
     PrimedCostModel,
     UncertainCostModel,
 )
-from autosched.plugins import PluginKind, construct, plugin_names
+from autosched.plugins import PluginKind, construct
 
 __all__ = [
     "MODELS",
@@ -30,7 +30,6 @@ __all__ = [
     "PrimedCostModel",
     "UncertainCostModel",
     "make_model",
-    "model_names",
     "prior_for",
 ]
 
@@ -76,8 +75,3 @@ def make_model(
         return ModelWithPrior(construct(KIND, name, wider, seed=seed, threads=threads, options=options), prior)
     model = construct(KIND, name, feature_names, seed=seed, threads=threads, options=options)
     return cast("CostModel | None", model)
-
-
-def model_names() -> dict[str, str]:
-    """All names for `make_model` that need no path -> where each comes from."""
-    return plugin_names(KIND)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from autosched.errors import check_seed, expect
 from autosched.model.protocol import CostModel
-from autosched.plugins import PluginKind, construct, plugin_names
+from autosched.plugins import PluginKind, construct
 from autosched.search.guard import GuardedStrategy
 from autosched.search.protocol import (
     Candidate,
@@ -35,7 +35,6 @@ __all__ = [
     "StrategyFactory",
     "Trial",
     "make_strategy",
-    "strategy_names",
     "values_of",
 ]
 
@@ -82,8 +81,3 @@ def make_strategy(
     if name in KIND.builtins:
         return cast(SearchStrategy, made)
     return GuardedStrategy(name, made, space, seed=seed)
-
-
-def strategy_names() -> dict[str, str]:
-    """All names for `make_strategy` that need no path -> where each comes from."""
-    return plugin_names(KIND)

@@ -244,9 +244,22 @@ def test_list_everything(cli: Cli) -> None:
     done = cli("list")
     assert done.status == 0
     assert re.search(r"brighten +Each element plus one\.\n", done.out)
-    assert "parameters: channels=3, dtype=uint8\n" in done.out
+    assert "parameters:" not in done.out
     for name in ("guided", "xgb", "opencl", "partition"):
         assert f"  {name} " in done.out
+
+
+def test_list_all_about_a_name(cli: Cli) -> None:
+    done = cli("list", "brighten")
+    assert done.out.startswith("workloads:\n  brighten\n    Each element plus one.\n    parameters: ")
+    assert "options: arms=annealing,guided,droplet, " in cli("list", "bandit").out
+    data = cli("list", "random", "--json").data
+    assert list(data) == ["strategies", "models"] and data["models"]["random"]["about"].startswith("Scores drawn")
+    wrong = cli("list", "bandi")
+    assert wrong.status == 2 and wrong.err == (
+        "error: list bandi: nothing has that name\n  did you mean 'bandit'? workloads, strategies, models, rules, targets, "
+        "passes, or a name that one of them shows\n"
+    )
 
 
 def test_list_one_kind_as_json(cli: Cli) -> None:

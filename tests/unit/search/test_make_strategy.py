@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autosched import model, search
 from autosched.cli.app import make_parser
 from autosched.errors import UsageError
-from autosched.model import make_model, model_names
-from autosched.search import DEFAULT, STRATEGIES, Candidate, make_strategy, strategy_names
+from autosched.model import make_model
+from autosched.plugins import plugin_names
+from autosched.search import DEFAULT, STRATEGIES, Candidate, make_strategy
 from autosched.search.baselines import GridSearch
 from autosched.search.guard import GuardedStrategy
 from autosched.testing import SyntheticSpace
@@ -55,7 +57,7 @@ def message(name, **options):
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_built_in_names(name):
     assert make_strategy(name, SPACE, seed=1).propose(4)
-    assert strategy_names()[name] == "built in"
+    assert plugin_names(search.KIND)[name] == "built in"
 
 
 def test_the_default_is_a_name():
@@ -132,10 +134,10 @@ def installed(tmp_path, monkeypatch):
 def test_entry_points():
     strategy = make_strategy("climbing", SPACE, depth=9)
     assert isinstance(strategy, GuardedStrategy) and strategy.strategy.depth == 9
-    assert strategy_names()["climbing"] == "plug-in of acme-search"
-    assert strategy_names()["grid"] == "built in" and isinstance(make_strategy("grid", SPACE), GridSearch)
+    assert plugin_names(search.KIND)["climbing"] == "plug-in of acme-search"
+    assert plugin_names(search.KIND)["grid"] == "built in" and isinstance(make_strategy("grid", SPACE), GridSearch)
     assert "climbing (plug-in of acme-search)" in message("clibing")
-    assert model_names()["oracle"] == "plug-in of acme-search"
+    assert plugin_names(model.KIND)["oracle"] == "plug-in of acme-search"
     with pytest.raises(UsageError, match="it lacks fit, predict"):
         make_model("oracle", SPACE.feature_names)
 
