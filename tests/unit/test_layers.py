@@ -101,6 +101,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "building",
         "tuning",
         "kernels",
+        "plugins",
         "report",
         "explaining",
         "search_options",
