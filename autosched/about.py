@@ -13,8 +13,8 @@ from autosched.target import cpu_count
 #: packages by name: what is required, then what is used where it is there
 PACKAGES = (
     "autosched", "numpy", "llvmlite", "ml_dtypes", "pyopencl", "pocl-binary-distribution", "xgboost", "xgboost-cpu",
-    "scikit-learn", "optuna", "cmaes", "pandas", "pillow", "rich", "onnx", "onnxruntime", "torch", "numba", "shtab",
-    "intel-opencl-rt", "nvidia-cuda-nvrtc-cu12",
+    "scikit-learn", "optuna", "cmaes", "pandas", "pillow", "portalocker", "rich", "onnx", "onnxruntime", "torch",
+    "numba", "shtab", "intel-opencl-rt", "nvidia-cuda-nvrtc-cu12",
 )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import sys
 import tempfile
@@ -38,6 +40,11 @@ def _folder(variable: str, macos: str, windows: str, elsewhere: str) -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "autosched" / windows
     return Path.home() / elsewhere
+
+
+def open_flags(*names: str) -> int:
+    """The flags of `os.open` with these names, `O_` left off; Windows does not have all of them."""
+    return functools.reduce(operator.or_, (getattr(os, f"O_{name}", 0) for name in names))
 
 
 def write_whole(file: Path, write: Callable[[IO[bytes]], object], *, replace: bool = True) -> bool:

@@ -25,7 +25,7 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import variables
 from autosched.measure import verify
 from autosched.measure.roofline import cached
-from autosched.places import cache_folder
+from autosched.places import cache_folder, open_flags
 from autosched.records import Record
 from autosched.runtime.device import versions
 from autosched.runtime.module import Module
@@ -185,7 +185,7 @@ class _Memory:
         with suppress(OSError, RuntimeError):
             file = _file()
             file.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(file, open_flags("WRONLY", "APPEND", "CREAT", "CLOEXEC"), 0o600)
             try:
                 os.write(fd, line)  # at once, so that lines of several processes do not mix
             finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +46,13 @@ def waited() -> float:
         except (OSError, IndexError, ValueError):  # it ended, or the system keeps no such figures
             continue
         found = True
-    return total * 1e-9 if found else _SLICE_S * resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    if found:
+        return total * 1e-9
+    try:
+        import resource  # which Windows has not
+    except ImportError:
+        return 0.0
+    return _SLICE_S * resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 #: Two samples in a row of this many times the best time end the race: chance, or another program, would have to hit

@@ -8,7 +8,6 @@ reused, and mean nothing to another container that shares the temporary folder).
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -23,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import portalocker
 
 from autosched.errors import AutoschedError, MeasureError
 from autosched.measure.pool import WorkerPool
 from autosched.measure.process import REPLY, WorkerProcess, wait
 from autosched.measure.protocol import MeasureOptions
+from autosched.places import open_flags
 from autosched.target import Target
 
 _PREFIX = "autosched-measure-"
@@ -38,12 +39,18 @@ class SessionFolder:
     """A private folder, created at once and removed by `close`."""
 
     def __init__(self, parent: Path | None = None) -> None:
+        if os.name != "posix":
+            raise MeasureError(
+                f"candidates run in process groups of POSIX, which {sys.platform} does not have",
+                asked="measure candidates",
+                legal="Linux or macOS; what was tuned there is built here with records=FOLDER",
+            )
         base = Path(tempfile.gettempdir()) if parent is None else parent
         remove_stale(base)
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
         self._owner = os.getpid()
-        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._lock = os.open(self.path / "lock", open_flags("RDWR", "CREAT", "CLOEXEC"), 0o600)
+        portalocker.lock(self._lock, portalocker.LOCK_EX | portalocker.LOCK_NB)
         for name in ("artifacts", "known", "tmp", "cache"):
             (self.path / name).mkdir()
         self._artifacts = 0
@@ -108,12 +115,12 @@ def remove_stale(base: Path) -> list[Path]:
 
 def _is_held(lock: Path) -> bool:
     try:
-        fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(lock, open_flags("RDWR", "CLOEXEC", "NOFOLLOW"))
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        portalocker.lock(fd, portalocker.LOCK_EX | portalocker.LOCK_NB)
+    except portalocker.AlreadyLocked:
         return True
     finally:
         os.close(fd)

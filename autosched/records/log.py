@@ -12,7 +12,6 @@ What is promised, and how:
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import re
@@ -25,8 +24,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import portalocker
 
 from autosched.errors import RecordError, expect
+from autosched.places import open_flags
 from autosched.records.record import MAX_LINE, Record, decode, encode
 
 #: Seconds to wait for another writer, which holds the lock for milliseconds unless it is stopped.
@@ -162,10 +163,10 @@ class RecordLog:
         deadline = time.monotonic() + self.lock_timeout_s
         while True:
             # O_NONBLOCK: opening a pipe by mistake fails rather than waits for its other end.
-            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+            fd = os.open(self.path, open_flags("RDWR", "APPEND", "CREAT", "CLOEXEC", "NONBLOCK", "BINARY"), 0o666)
             try:
                 self._check_regular(fd)
-                self._lock(fd, fcntl.LOCK_EX, deadline)
+                self._lock(fd, portalocker.LOCK_EX, deadline)
                 if not _is_at(fd, self.path):
                     continue  # replaced or removed while we waited: what we hold is not the log
                 if os.fstat(fd).st_size == 0:  # perhaps just created: its name must last as well
@@ -177,7 +178,7 @@ class RecordLog:
                 os.close(fd)
 
     def _open_for_read(self) -> BinaryIO:
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = os.open(self.path, open_flags("RDONLY", "CLOEXEC", "NONBLOCK", "BINARY"))
         try:
             self._check_regular(fd)
             return os.fdopen(fd, "rb")
@@ -237,16 +238,16 @@ class RecordLog:
 
     def _wait_for_writer(self, fd: int) -> None:
         with suppress(OSError, RecordError):
-            self._lock(fd, fcntl.LOCK_SH, time.monotonic() + min(1.0, self.lock_timeout_s))
-            fcntl.flock(fd, fcntl.LOCK_UN)
+            self._lock(fd, portalocker.LOCK_SH, time.monotonic() + min(1.0, self.lock_timeout_s))
+            portalocker.unlock(fd)
 
-    def _lock(self, fd: int, mode: int, deadline: float) -> None:
+    def _lock(self, fd: int, mode: portalocker.LockFlags, deadline: float) -> None:
         pause = 0.0005
         while True:
             try:
-                fcntl.flock(fd, mode | fcntl.LOCK_NB)
+                portalocker.lock(fd, mode | portalocker.LOCK_NB)
                 return
-            except BlockingIOError:
+            except portalocker.AlreadyLocked:
                 if time.monotonic() >= deadline:
                     raise RecordError(
                         f"another process has held the lock for {self.lock_timeout_s:g} s",
@@ -307,7 +308,7 @@ def _is_at(fd: int, path: Path) -> bool:
 def _sync_folder(folder: Path) -> None:
     """Make the names in a folder survive a power cut, where the file system can."""
     with suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(folder, open_flags("RDONLY", "DIRECTORY"))
         try:
             os.fsync(fd)
         finally:

@@ -13,6 +13,7 @@ import zlib
 from itertools import accumulate
 from pathlib import Path
 
+import portalocker
 import pytest
 
 import autosched
@@ -434,16 +435,16 @@ def test_log_replaced_while_waiting_for_the_lock(make_record, log_path, monkeypa
     log = RecordLog(log_path)
     log.append(make_record(1))
     repaired = log_path.with_suffix(".new")
-    flock = fcntl.flock
+    flock = portalocker.lock
 
     def replace_first(fd, mode):
-        if not repaired.exists() and mode & fcntl.LOCK_EX:
+        if not repaired.exists() and mode & portalocker.LOCK_EX:
             repaired.write_text(encode(make_record(2)) + "\n", encoding="utf-8")
             os.link(repaired, log_path.with_suffix(".link"))
             os.replace(log_path.with_suffix(".link"), log_path)
         flock(fd, mode)
 
-    monkeypatch.setattr(fcntl, "flock", replace_first)
+    monkeypatch.setattr(portalocker, "lock", replace_first)
     log.append(make_record(3))
     assert log.read().records == (make_record(2), make_record(3))
 
