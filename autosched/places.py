@@ -11,6 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 def data_folder() -> Path:
     """The folder of what must be kept: records, and the key that marks them as this machine's.
@@ -45,6 +50,37 @@ def _folder(variable: str, macos: str, windows: str, elsewhere: str) -> Path:
 def open_flags(*names: str) -> int:
     """The flags of `os.open` with these names, `O_` left off; Windows does not have all of them."""
     return functools.reduce(operator.or_, (getattr(os, f"O_{name}", 0) for name in names))
+
+
+def try_lock(fd: int, *, shared: bool = False) -> bool:
+    """Lock an open file, unless somebody holds it: then return False. The lock ends with `unlock` or `close`."""
+    if fcntl is None:
+        return _try_portalocker(fd, shared)
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _try_portalocker(fd: int, shared: bool) -> bool:
+    import portalocker  # needs a temporary folder that can be written, so not where there is `flock`
+
+    try:
+        portalocker.lock(fd, (portalocker.LOCK_SH if shared else portalocker.LOCK_EX) | portalocker.LOCK_NB)
+    except portalocker.AlreadyLocked:
+        return False
+    return True
+
+
+def unlock(fd: int) -> None:
+    """Let others lock it."""
+    if fcntl is None:
+        import portalocker
+
+        portalocker.unlock(fd)
+    else:
+        fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def write_whole(file: Path, write: Callable[[IO[bytes]], object], *, replace: bool = True) -> bool:

@@ -32,6 +32,7 @@ from autosched.runtime.module import Module
 from autosched.space.samples import random_inputs
 from autosched.space.workload import Workload
 from autosched.target import Target
+from autosched.te.rounding import Rounding
 from autosched.te.work import least_work, points_of
 
 #: Bytes and floating-point operations a second of one CPU thread, above what any has: its first-level cache gives
@@ -126,10 +127,11 @@ def check(module: Module, w: Workload, served: Sequence[Mapping[str, int]] = ())
                 expected = w.reference(inputs)
         except TooLate:
             return None, f"the reference takes more than {CHECK_S:g} s"
+        roundings = w.roundings(module.target, inputs, expected)
         module(*arrays)
         where = ", ".join(f"{n}={v}" for n, v in sizes.items())
         return _compared(
-            w, module.target, outputs, expected
+            w, roundings, outputs, expected
         ), f"compared with the reference{f' at {where}' if where else ''}"
     return None, " ".join(why.split())
 
@@ -149,10 +151,13 @@ def _shape(tensor: Any, sizes: Mapping[str, int]) -> list[int]:
 
 
 def _compared(
-    w: Workload, target: Target, outputs: Sequence[np.ndarray[Any, Any]], expected: Sequence[np.ndarray[Any, Any]]
+    w: Workload,
+    roundings: Sequence[Rounding],
+    outputs: Sequence[np.ndarray[Any, Any]],
+    expected: Sequence[np.ndarray[Any, Any]],
 ) -> str:
     """The fault of the first wrong output, empty where there is none; outputs are compared as those of candidates."""
-    for tensor, got, right, rounding in zip(w.outputs, outputs, expected, w.roundings(target), strict=True):
+    for tensor, got, right, rounding in zip(w.outputs, outputs, expected, roundings, strict=True):
         allowed = verify.allowed_error(right, None, None, rounding)
         wrong = verify.compare(got, right, *allowed, rounding=rounding)
         if wrong:

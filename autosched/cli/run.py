@@ -61,7 +61,7 @@ def _default_output(source: Path, workload: Workload, image: np.ndarray[Any, Any
 def _verify(workload: Workload, module: Module, image: np.ndarray[Any, Any], result: np.ndarray[Any, Any]) -> str:
     """`full` when the result is right. Raises VerificationError."""
     (expected,) = workload.reference([image])
-    (rounding,) = workload.roundings(module.target)
+    (rounding,) = workload.roundings(module.target, [image], [expected])
     wrong = compare(result, expected, *allowed_error(expected, None, None, rounding), rounding=rounding)
     if wrong:
         raise VerificationError(

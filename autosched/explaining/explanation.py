@@ -88,17 +88,17 @@ class Bench:
         w = subject.workload
         inputs = w.sample_inputs(subject.sizes or None)
         self.sizes = w.sizes_of(inputs)
-        adjusted = w.adjusted(options)
+        adjusted, expected = w.adjusted(options), w.reference(inputs)
         self.measurer = Measurer(
             w.graph,
             with_machine(subject.target),
             {"schedule": subject.trace},
             inputs,
-            w.reference(inputs),
+            expected,
             replace(adjusted, imports=(*adjusted.imports, *w.files)),
             backend=w.backend,
             initial=w.initial(inputs),
-            roundings=w.roundings(subject.target),
+            roundings=w.roundings(subject.target, inputs, expected),
         )
         self.numbers = itertools.count(1)
         self.known: dict[str, Result] = {}

@@ -76,6 +76,10 @@ FULL_LIMIT_BYTES = 64 << 20
 
 _REMEDY = "-strict in the target keeps multiply-adds apart; see docs/semantics.md"
 
+#: Times the spread that an element may be off: one random rounding is a sample, other code rounds elsewhere. And the
+#: share of the largest magnitude from which on that would hide faults.
+_SPREADS, _MOST_SPREAD = 8, 1e-2
+
 _CHUNK = 1 << 20  # elements compared at a time, which bounds the temporaries
 _SAMPLE_ENDS = 1 << 16  # elements at either end
 _SAMPLE_BLOCKS, _SAMPLE_BLOCK = 2048, 64  # number and length of the blocks between the ends
@@ -97,14 +101,21 @@ def allowed_error(
 
     `rtol` and `atol` take the place of the type's defaults, of integers too, unless they are None. The default `atol`
     is relative to the largest element, because small elements of an output carry its rounding errors as well; the step
-    of `rounding`, which the op graph leaves open (`te.rounding`), adds to it. Bools are exact.
+    of `rounding`, which the op graph leaves open (`te.rounding`), adds to it, and so do a few times its spread. Bools
+    are exact.
     """
     if expected.dtype.kind == "b":
         return 0.0, 0.0
     default_rtol, share = _TOLERANCES.get(expected.dtype.name, (0.0, 0.0))
     if atol is None:
-        atol = rounding.step + (share * _largest(expected) if share else 0.0)
+        atol = rounding.step + (share * _largest(expected) + _moves(rounding, expected) if share else 0.0)
     return (default_rtol if rtol is None else rtol), atol
+
+
+def _moves(rounding: Rounding, expected: Array) -> float:
+    """Several times what the last bits of intermediates move elements by; 0 where that would hide wrong ones."""
+    room = _SPREADS * rounding.spread
+    return room if room <= _MOST_SPREAD * _largest(expected) else 0.0
 
 
 def _largest(expected: Array) -> float:

@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import portalocker
 
 from autosched.errors import AutoschedError, MeasureError
 from autosched.measure.pool import WorkerPool
 from autosched.measure.process import REPLY, WorkerProcess, wait
 from autosched.measure.protocol import MeasureOptions
-from autosched.places import open_flags
+from autosched.places import open_flags, try_lock
 from autosched.target import Target
 
 _PREFIX = "autosched-measure-"
@@ -50,7 +49,7 @@ class SessionFolder:
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
         self._owner = os.getpid()
         self._lock = os.open(self.path / "lock", open_flags("RDWR", "CREAT", "CLOEXEC"), 0o600)
-        portalocker.lock(self._lock, portalocker.LOCK_EX | portalocker.LOCK_NB)
+        try_lock(self._lock)
         for name in ("artifacts", "known", "tmp", "cache"):
             (self.path / name).mkdir()
         self._artifacts = 0
@@ -119,12 +118,9 @@ def _is_held(lock: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        portalocker.lock(fd, portalocker.LOCK_EX | portalocker.LOCK_NB)
-    except portalocker.AlreadyLocked:
-        return True
+        return not try_lock(fd)
     finally:
         os.close(fd)
-    return False
 
 
 # -- how a worker is started ----------------------------------------------------------------------

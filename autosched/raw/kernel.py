@@ -105,7 +105,9 @@ class RawKernel:
         """As it is: how a source rounds is its author's affair, but for what `strict` tells the compiler."""
         return target
 
-    def roundings(self, target: Target) -> list[Rounding]:
+    def roundings(
+        self, target: Target, inputs: Sequence[Array] | None = None, expected: Sequence[Any] = ()
+    ) -> list[Rounding]:
         """Nothing is known of what a source computes."""
         return [EXACT for _ in self._named("output", "scratch")]
 

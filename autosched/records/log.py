@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import portalocker
 
 from autosched.errors import RecordError, expect
-from autosched.places import open_flags
+from autosched.places import open_flags, try_lock, unlock
 from autosched.records.record import MAX_LINE, Record, decode, encode
 
 #: Seconds to wait for another writer, which holds the lock for milliseconds unless it is stopped.
@@ -166,7 +165,7 @@ class RecordLog:
             fd = os.open(self.path, open_flags("RDWR", "APPEND", "CREAT", "CLOEXEC", "NONBLOCK", "BINARY"), 0o666)
             try:
                 self._check_regular(fd)
-                self._lock(fd, portalocker.LOCK_EX, deadline)
+                self._lock(fd, deadline)
                 if not _is_at(fd, self.path):
                     continue  # replaced or removed while we waited: what we hold is not the log
                 if os.fstat(fd).st_size == 0:  # perhaps just created: its name must last as well
@@ -238,22 +237,18 @@ class RecordLog:
 
     def _wait_for_writer(self, fd: int) -> None:
         with suppress(OSError, RecordError):
-            self._lock(fd, portalocker.LOCK_SH, time.monotonic() + min(1.0, self.lock_timeout_s))
-            portalocker.unlock(fd)
+            self._lock(fd, time.monotonic() + min(1.0, self.lock_timeout_s), shared=True)
+            unlock(fd)
 
-    def _lock(self, fd: int, mode: portalocker.LockFlags, deadline: float) -> None:
+    def _lock(self, fd: int, deadline: float, *, shared: bool = False) -> None:
         pause = 0.0005
-        while True:
-            try:
-                portalocker.lock(fd, mode | portalocker.LOCK_NB)
-                return
-            except portalocker.AlreadyLocked:
-                if time.monotonic() >= deadline:
-                    raise RecordError(
-                        f"another process has held the lock for {self.lock_timeout_s:g} s",
-                        asked=str(self.path),
-                        legal=f"find it with: fuser {self.path}",
-                    ) from None
+        while not try_lock(fd, shared=shared):
+            if time.monotonic() >= deadline:
+                raise RecordError(
+                    f"another process has held the lock for {self.lock_timeout_s:g} s",
+                    asked=str(self.path),
+                    legal=f"find it with: fuser {self.path}",
+                )
             time.sleep(pause)
             pause = min(pause * 1.5, 0.005)
 

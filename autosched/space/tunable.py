@@ -94,8 +94,10 @@ class Tunable(Protocol):
     def compiled_for(self, target: Target) -> Target:
         """The target, with what the computation itself asks of it."""
 
-    def roundings(self, target: Target) -> Sequence[Rounding]:
-        """Errors that verification allows each output besides that of its type."""
+    def roundings(
+        self, target: Target, inputs: Sequence[np.ndarray] | None = None, expected: Sequence[Any] = ()
+    ) -> Sequence[Rounding]:
+        """Errors that verification allows each output besides that of its type, for these inputs."""
 
     def initial(self, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray | None]:
         """The outputs before a call; None for one that every call overwrites."""

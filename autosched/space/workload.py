@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
@@ -28,7 +28,7 @@ from autosched.space.default import default_schedule
 from autosched.space.samples import random_inputs
 from autosched.target import KINDS, Target
 from autosched.te.graph_json import graph_to_json, workload_key
-from autosched.te.reference import reference
+from autosched.te.reference import reference, spread
 from autosched.te.rounding import Rounding, roundings
 from autosched.te.tensor import PlaceholderOp, Tensor
 
@@ -267,10 +267,23 @@ class Workload:
         """The target, strict if the workload is."""
         return target.as_strict() if self.strict else target
 
-    def roundings(self, target: Target) -> list[Rounding]:
-        """Errors that verification allows each output besides that of its type; see `te.rounding`."""
+    def roundings(
+        self, target: Target, inputs: Sequence[Array] | None = None, expected: Sequence[Array] = ()
+    ) -> list[Rounding]:
+        """Errors that verification allows each output besides that of its type; see `te.rounding`.
+
+        inputs, expected: arrays and the right outputs for them, from which it is seen how far floats that hang on the
+                          last bits of others move with these
+        """
         exact = target.kind != "opencl"  # where a device's driver may be 2.5 ulp off
-        return roundings(self.args, contract=not self.compiled_for(target).strict, exact_division=exact)
+        found = roundings(self.args, contract=not self.compiled_for(target).strict, exact_division=exact)
+        open_floats = [r.undecided and t.dtype.is_float for r, t in zip(found, self.outputs, strict=True)]
+        if inputs is None or not any(open_floats):
+            return found
+        spreads = spread(self.args, inputs, expected)
+        return [
+            replace(r, spread=s) if is_open else r for r, s, is_open in zip(found, spreads, open_floats, strict=True)
+        ]
 
     # -- what `tune` asks besides: see `space.tunable` ---------------------------------------------
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -144,6 +145,37 @@ UFUNCS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maxim
 LONG_SCATTER = 2**18
 #: Reductions of so many terms are done by `numpy.einsum` where they are sums of products.
 LONG = 32
+
+
+#: draws the direction in which floats are rounded, while `spread` evaluates
+_DICE: ContextVar[np.random.Generator | None] = ContextVar("_DICE", default=None)
+#: of the elements of an output, those that `spread` leaves out: where a leap happens to few of them
+_BEYOND = 99
+
+
+def spread(
+    args: Sequence[Tensor], inputs: Sequence[Any], expected: Sequence[Any], sizes: dict[str, int] | None = None
+) -> list[float]:
+    """How far the last bits of intermediate floats move each output: 0 for those that are no floats.
+
+    The program is evaluated with each inexact operation rounded to either of the two nearest floats, by chance (the
+    random rounding of Vignes' CESTAC method); the 99th percentile of the differences from `expected`, which are the
+    values of `reference`, is returned. An index, a comparison or a cast that few elements hang on does not count.
+    """
+    token = _DICE.set(np.random.default_rng(0))
+    try:
+        found = reference(args, inputs, sizes)
+    finally:
+        _DICE.reset(token)
+    return [_moved(a, b) for a, b in zip(found, expected, strict=True)]
+
+
+def _moved(a: np.ndarray, b: np.ndarray) -> float:
+    if a.dtype.kind != "f" or not a.size:
+        return 0.0
+    apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    apart = apart[np.isfinite(apart)]
+    return float(np.percentile(apart, _BEYOND)) if apart.size else 0.0
 
 
 def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, int] | None = None) -> list[np.ndarray]:
@@ -498,7 +530,20 @@ def _apply(e: Expr, args: list[Any], index: bool) -> Any:
         ufunc = OPS[e.op].numpy
         assert ufunc is not None, e.op
         return np.asarray(ufunc(*args))
-    return evaluated(e.op, e.dtype, args)
+    value, dice = evaluated(e.op, e.dtype, args), _DICE.get()
+    return value if dice is None or value.dtype.kind != "f" else _either_way(e, args, value, dice)
+
+
+def _either_way(e: Expr, args: list[Any], value: np.ndarray, dice: np.random.Generator) -> np.ndarray:
+    """The value rounded up or down by chance, where it was rounded."""
+    wide = np.longdouble if value.dtype == np.float64 else np.float64
+    function = OPS[e.op].numpy
+    if function is None or e.op == "nextafter" or any(np.asarray(a).dtype.kind == "V" for a in args):
+        return value
+    exact = np.asarray(function(*[np.asarray(a).astype(wide) if np.asarray(a).dtype.kind == "f" else a for a in args]))
+    other = np.nextafter(value, np.where(exact > value, np.inf, -np.inf).astype(value.dtype))
+    turned = (exact != value) & np.isfinite(value) & (dice.random(value.shape) < 0.5)
+    return np.where(turned, other, value)
 
 
 def _call(e: Expr, args: list[Any]) -> Any:

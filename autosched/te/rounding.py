@@ -37,11 +37,13 @@ class Rounding:
     either_sign: an infinity may have either sign: it comes from a division by a zero of either sign
     undecided:   why elements may be anything, in words; empty where nothing is left open. It allows nothing: a
                  difference is reported, with these words
+    spread:      how far elements move on some inputs with the last bits of what they are made of (`reference.spread`)
     """
 
     step: float = 0.0
     either_sign: bool = False
     undecided: str = ""
+    spread: float = 0.0
 
 
 EXACT = Rounding()

@@ -173,6 +173,7 @@ class Run(Session):
         before = time.monotonic()
         with enough_memory(workload):
             self.expected = workload.reference(self.inputs)
+            self.roundings = workload.roundings(self.target, self.inputs, self.expected)
         self.reference_s = time.monotonic() - before
         self.measured: list[Record] = []  # this run's records, in order
         self.resumed = 0  # trials of earlier runs that the strategy was told of
@@ -316,7 +317,7 @@ class Run(Session):
             w.graph, self.target, sketches, self.inputs, self.expected,
             replace(self.measure_options, imports=(*self.measure_options.imports, *w.files)),
             backend=w.backend, initial=w.initial(self.inputs), inspector=w.inspector,
-            roundings=w.roundings(self.target), workers=self.workers,
+            roundings=self.roundings, workers=self.workers,
         )  # fmt: skip
 
     @cached_property

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from autosched import places
 from autosched.errors import MeasureError
 from autosched.measure.workers import SessionFolder
 
@@ -20,8 +21,7 @@ POSIX = ["fcntl", "resource", "termios", "pwd", "grp"]
 PROGRAM = """
 import sys, os
 sys.modules.update(dict.fromkeys(sys.argv[2:]))
-if "fcntl" in sys.argv:
-    import portalocker.portalocker  # which would take msvcrt in its place
+if "fcntl" in sys.argv:  # which portalocker would take msvcrt for
     del os.O_NONBLOCK, os.O_CLOEXEC, os.O_DIRECTORY
 import numpy as np
 import autosched
@@ -43,7 +43,7 @@ def test_compiling_and_reading_records(missing: list[str]) -> None:
     folder = str(Path(__file__).parents[2] / "records")
     words = [sys.executable, "-c", PROGRAM, folder, *missing]
     if missing is POSIX:
-        words[2] = PROGRAM.replace("sys.modules.update", "import portalocker\nsys.modules.update")
+        words[2] = PROGRAM.replace("sys.modules.update", "import portalocker\nsys.modules.update", 1)
     ended = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"AUTOSCHED_PREDICT": "0"})
     assert ended.returncode == 0, ended.stderr
     kind, count = ended.stdout.split()
@@ -59,3 +59,13 @@ def test_measuring_needs_posix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         "measure candidates: candidates run in process groups of POSIX, which linux does not have\n"
         "  Linux or macOS; what was tuned there is built here with records=FOLDER"
     )
+
+
+def test_files_are_locked_without_flock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(places, "fcntl", None)
+    one, two = (os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT) for _ in range(2))
+    assert places.try_lock(one) and not places.try_lock(two) and not places.try_lock(two, shared=True)
+    places.unlock(one)
+    assert places.try_lock(one, shared=True) and places.try_lock(two, shared=True) and not places.try_lock(one)
+    os.close(one)
+    os.close(two)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from semantic_rows import SECTIONS
 from semantic_rows_integers import of
 
 import autosched
-from autosched import te
+from autosched import build, te
 from autosched.errors import UsageError
 from autosched.measure.verify import allowed_error, compare
 from autosched.schedule import create_schedule
@@ -196,6 +197,36 @@ def test_a_step_is_allowed_where_an_open_float_becomes_an_integer_and_only_there
         assert left_open(leap, kind, strict=True) == Rounding()
     assert left_open(lambda i: (A[i] * 0.3 + B[i]).astype("uint8"), kind, strict=True) == Rounding()
     assert left_open(lambda i: te.exp(A[i]).astype("uint8"), kind, strict=True) == Rounding(step=1.0)
+
+
+@shows("verify.spread")
+def test_a_smooth_use_of_an_open_float_may_move_and_a_leap_may_not() -> None:
+    image = te.placeholder((4000,), "float32", name="image")
+
+    def workload(smooth: bool) -> Workload:
+        def element(i: Any) -> Any:
+            at = A[0] * i.astype("float32") + 0.1
+            left = te.floor(at)
+            near = te.max(te.min(left.astype("int32"), 3998), 0)
+            return image[near] * (1 - (at - left)) + image[near + 1] * (at - left) if smooth else image[near]
+
+        return Workload("w", (A, image, te.compute((3000,), element, name="o")))
+
+    pixels = np.random.default_rng(0).uniform(0, 255, 4000).astype("float32")
+    inputs = [np.full(8, 1.2987, "float32"), pixels]
+    for smooth in (True, False):
+        w = workload(smooth)
+        (expected,) = w.reference(inputs)
+        (closed,) = w.roundings(Target("llvm"))
+        (found,) = w.roundings(Target("llvm"), inputs, [expected])
+        module = build(w, "llvm", effort="none")
+        got = module(*inputs)
+        assert found == replace(closed, spread=found.spread) and (found.spread > 0) == smooth
+        assert is_right(got, expected, found) if smooth else True
+        wrong = got.copy()
+        wrong[7] += 1  # a hundred times what rounding explains
+        assert not is_right(wrong, expected, found)
+        assert not is_right(expected * np.float32(0), expected, replace(found, spread=1e3))  # too much to allow
 
 
 @shows("verify.float")

@@ -13,11 +13,11 @@ import zlib
 from itertools import accumulate
 from pathlib import Path
 
-import portalocker
 import pytest
 
 import autosched
 from autosched.errors import RecordError
+from autosched.places import try_lock
 from autosched.records import RecordLog, Slimmer, default_path, encode, read_files
 from autosched.records import log as log_module
 from autosched.records.record import MAX_LINE
@@ -27,6 +27,7 @@ PREAMBLE = f"""
 import os, sys
 sys.path.insert(0, {str(Path(autosched.__file__).parents[1])!r})
 from autosched.errors import RecordError
+from autosched.places import try_lock
 from autosched.records import Record, RecordLog, encode
 def record(trial, id):
     workload = dict(name="w", key="k", params={{}}, args=[], sizes={{}})
@@ -435,16 +436,15 @@ def test_log_replaced_while_waiting_for_the_lock(make_record, log_path, monkeypa
     log = RecordLog(log_path)
     log.append(make_record(1))
     repaired = log_path.with_suffix(".new")
-    flock = portalocker.lock
 
-    def replace_first(fd, mode):
-        if not repaired.exists() and mode & portalocker.LOCK_EX:
+    def replace_first(fd, shared=False):
+        if not repaired.exists() and not shared:
             repaired.write_text(encode(make_record(2)) + "\n", encoding="utf-8")
             os.link(repaired, log_path.with_suffix(".link"))
             os.replace(log_path.with_suffix(".link"), log_path)
-        flock(fd, mode)
+        return try_lock(fd, shared=shared)
 
-    monkeypatch.setattr(portalocker, "lock", replace_first)
+    monkeypatch.setattr(log_module, "try_lock", replace_first)
     log.append(make_record(3))
     assert log.read().records == (make_record(2), make_record(3))
 

@@ -31,6 +31,7 @@ from autosched import te
 from autosched.ir import expr as ir
 from autosched.ir.dtype import SCALAR_DTYPES, dtype
 from autosched.ir.expr import OPS, Expr, make
+from autosched.te.reference import spread
 
 #: NumPy's own float32 functions are up to two numbers away from the right one
 STEPS = 2
@@ -176,3 +177,41 @@ def test_arithmetic_on_narrow_and_unsigned_literals_wraps_before_it_is_used(of: 
 
 def wrapped(value: int, of: str) -> int:
     return int(np.array(value % 2 ** dtype(of).bits, f"uint{dtype(of).bits}").view(of))
+
+
+# -- rounding by chance ---------------------------------------------------------------------------
+def warped(smooth: bool) -> tuple[list[te.Tensor], list[np.ndarray]]:
+    """An image read at computed coordinates: interpolated between neighbours, or the one to the left."""
+    image, scale = te.placeholder((4000,), "float32", name="image"), te.placeholder((1,), "float32", name="scale")
+    at = te.compute((3000,), lambda i: scale[0] * i.astype("float32") + 0.1, name="at")
+
+    def element(i):
+        left = te.floor(at[i])
+        place, share = te.max(te.min(left.astype("int32"), 3998), 0), at[i] - left
+        near = image[place]
+        return near * (1 - share) + image[place + 1] * share if smooth else near
+
+    inputs = [np.random.default_rng(0).uniform(0, 255, 4000).astype("float32"), np.float32([1.2987])]
+    return [image, scale, te.compute((3000,), element, name="out")], inputs
+
+
+def test_what_moves_smoothly_with_last_bits_is_told_from_what_leaps() -> None:
+    args, inputs = warped(smooth=True)
+    expected = te.reference(args, inputs)
+    (moves,) = spread(args, inputs, expected)
+    # coordinates around 3900 have last bits worth 2.4e-4, twice rounded, and neighbours are 255 apart at most
+    assert 1e-3 < moves < 255 * 5e-4
+    assert np.array_equal(te.reference(args, inputs), expected)  # rounded as before
+    args, inputs = warped(smooth=False)
+    assert spread(args, inputs, te.reference(args, inputs)) == [0.0]  # few elements hang on the last bit
+
+
+def test_what_is_exact_is_not_rounded_otherwise() -> None:
+    a = te.placeholder((64,), "float32", name="a")
+    halves = te.compute((64,), lambda i: te.floor(i.astype("float32") * 0.5) + te.max(a[i], 1.0) * 4.0, name="halves")
+    counts = te.compute((64,), lambda i: (a[i] * 0.3).astype("int32"), name="counts")
+    x = np.arange(64, dtype="float32")
+    assert spread([a, halves, counts], [x], te.reference([a, halves, counts], [x])) == [0.0, 0.0]
+    empty = te.placeholder((0,), "float32", name="empty")
+    twice = te.compute((0,), lambda i: empty[i] * 0.3, name="twice")
+    assert spread([empty, twice], [x[:0]], te.reference([empty, twice], [x[:0]])) == [0.0]
