@@ -80,7 +80,7 @@ class Jitted:
         self.__name__: str = getattr(fn, "__name__", "function")
         self.fn, self.effort, self.tune_s, self.records, self.static = fn, effort, tune_s, records, tuple(static)
         self._target, self._over = target, over
-        self._signature = inspect.signature(fn)
+        self._signature = _signature(fn)
         kinds = [p.kind for p in self._signature.parameters.values()]
         #: arguments of a call that leaves none out, where names do not matter; -1 where that is not known
         self._count = len(kinds) if all(k is inspect.Parameter.POSITIONAL_OR_KEYWORD for k in kinds) else -1
@@ -213,6 +213,14 @@ class Jitted:
             return tune_model(traced.model(), self.target, budget_s=seconds, records=self.records, **options)
         options = {"trials": None, "records": self.records} | options
         return tune(traced.program, self.target, inputs=given, budget_s=seconds, **options)
+
+
+def _signature(fn: Callable[..., Any]) -> inspect.Signature:
+    """Of a function that does not say, such as those of NumPy before 2.1: any arguments."""
+    try:
+        return inspect.signature(fn)
+    except ValueError:
+        return inspect.signature(lambda *args, **kwargs: None)
 
 
 def _as_tensor(x: Any) -> Any:

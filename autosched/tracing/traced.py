@@ -206,6 +206,10 @@ class Traced(NDArrayOperatorsMixin):
         refuse(f"the attribute .{name} of a traced value", "it is not among those that can be traced", _LISTED)
 
     # -- methods that are not functions of the same kind ------------------------------------------
+    def clip(self, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
+        """`np.clip`, which before NumPy 2.1 asks for both."""
+        return np.clip(self, min, max, **kwargs)
+
     @property
     def T(self) -> Any:
         return np.transpose(self)  # type: ignore[call-overload]
@@ -272,7 +276,7 @@ class Traced(NDArrayOperatorsMixin):
 
 #: methods of arrays -> the functions that they are
 METHODS = {name: name for name in (
-    "all any argmax argmin clip cumprod cumsum diagonal dot max mean min prod ptp ravel repeat round squeeze std sum "
+    "all any argmax argmin cumprod cumsum diagonal dot max mean min prod ptp ravel repeat round squeeze std sum "
     "swapaxes take trace var argsort sort searchsorted nonzero choose compress partition conj conjugate".split()
 )}  # fmt: skip
 _LISTED = "attributes of arrays: shape, dtype, T, sum, mean, reshape, astype, copy and the like"
