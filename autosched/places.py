@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import operator
 import os
+import secrets
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -83,13 +83,17 @@ def unlock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-def write_whole(file: Path, write: Callable[[IO[bytes]], object], *, replace: bool = True) -> bool:
+def write_whole(
+    file: Path, write: Callable[[IO[bytes]], object], *, replace: bool = True, private: bool = False
+) -> bool:
     """Write a file so that nobody sees a part of it; returns whether it was written.
 
-    A file that exists is kept unless `replace`. Raises OSError.
+    A file that exists is kept unless `replace`. `private`: nobody but the user may read it; else the umask says who
+    may. Raises OSError.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    temporary = file.parent / f".{file.name}.{secrets.token_hex(6)}"
+    handle = os.open(temporary, open_flags("WRONLY", "CREAT", "EXCL", "BINARY"), 0o600 if private else 0o666)
     try:
         with os.fdopen(handle, "wb") as out:
             write(out)

@@ -15,10 +15,17 @@ from autosched import __version__
 from autosched.cli.arguments import LIBRARIES, OF_MODELS, VERBS, add_arguments
 from autosched.cli.failures import exit_status, interruptible, readable_streams, warnings_as_lines
 from autosched.cli.options import Parser, field_values, program
+from autosched.cli.record_arguments import RECORD_VERBS
 from autosched.errors import UsageError, did_you_mean
 
 #: verb -> the module that has its `run`, where it is not of the same name
-_HOME = {"simplify": "explain"}
+_HOME = {
+    "simplify": "explain",
+    **{f"records {verb}": "records" for verb in ("list", "best", "check")},
+    **{f"records {verb}": "record_files" for verb in ("repair", "merge", "prune", "split", "diff")},
+    "records verify": "compare",
+    "records export": "record_export",
+}
 
 #: all verbs, for `make_parser`
 EVERY = "*"
@@ -26,7 +33,7 @@ EVERY = "*"
 _EXITS = """\
 exit status:
   0 done   1 internal error   2 wrong usage   3 nothing could be measured   4 records unusable
-  5 wrong results   6 device missing or lost   130 Ctrl-C   143 SIGTERM
+  5 wrong results   6 device missing or lost   7 slower than recorded   130 Ctrl-C   143 SIGTERM
 
 start with:
   %(prog)s doctor
@@ -65,8 +72,9 @@ def _few_collections() -> Iterator[None]:
 
 
 def _run(words: Sequence[str]) -> int:
+    words = _joined(words)
     verb = next((w for w in words if not w.startswith("-")), None)
-    if verb is not None and verb not in VERBS:
+    if verb is not None and verb.partition(" ")[0] not in VERBS:
         legal = f"{did_you_mean(verb, VERBS)}verbs: {', '.join(VERBS)}"
         raise UsageError("no such verb", asked=f"{program()} {verb}", legal=legal)
     of_model = verb in OF_MODELS and (verb == "compile" or any(w.endswith((".onnx", *LIBRARIES)) for w in words))
@@ -83,6 +91,14 @@ def _run(words: Sequence[str]) -> int:
         module: Any = importlib.import_module(f"autosched.cli.{home}")
         status: int = module.run(args)
     return status
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """The words, with `records merge` as one: a verb of `records` stands right after it."""
+    at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
+    if words[at : at + 1] == ["records"] and words[at + 1 : at + 2] and words[at + 1] in RECORD_VERBS:
+        return [*words[:at], f"records {words[at + 1]}", *words[at + 2 :]]
+    return list(words)
 
 
 def _workers(args: Any) -> AbstractContextManager[None]:
@@ -108,6 +124,10 @@ def make_parser(chosen: str | None = None, of_model: bool = False) -> Parser:
         if chosen in (verb, EVERY):
             add_arguments(sub, verb, of_model)
             sub.set_defaults(parser=sub)
+    if chosen is not None and " " in chosen:
+        sub = verbs.add_parser(chosen)  # without a help text it is not listed
+        add_arguments(sub, chosen)
+        sub.set_defaults(parser=sub)
     return parser
 
 

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 
 from autosched.cli import options
+from autosched.cli.record_arguments import RECORD_VERBS, compare, records, verb_table
 from autosched.report import PROGRESS_MODES
 from autosched.space import SPACES
 
@@ -318,24 +319,6 @@ def list_names(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
-def records(parser: argparse.ArgumentParser) -> None:
-    """Summarise what tuning recorded: the best schedules first, how trials ended, and damaged lines.
-
-    examples:
-      %(prog)s box_blur
-      %(prog)s records/*.jsonl --check
-      %(prog)s box_blur --export csv > box_blur.csv
-    """
-    parser.add_argument(
-        "sources", metavar="WORKLOAD|FILE", nargs="*", help="workloads, .jsonl files or folders; default all there are"
-    )
-    options.add_count(parser, "--top", "show the N best; default %(default)s, 0 for all", default=10, least=0)
-    options.add_flag(parser, "--check", "exit with status 4 if any line is damaged")
-    parser.add_argument("--export", choices=("csv",), help="print every line as a table instead")
-    options.add_records(parser, help="look for workloads in this folder only")
-    options.add_json(parser)
-
-
 def simulate(parser: argparse.ArgumentParser) -> None:
     """Run strategies over search spaces that were measured to the last point: many seeds, no device.
 
@@ -513,7 +496,8 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "explain": (explain, "say what each call of a schedule is worth"),
     "simplify": (simplify, "leave out of a schedule what is worth nothing"),
     "list": (list_names, "list workloads, strategies, models, rules, targets and passes"),
-    "records": (records, "summarise, check or export what tuning recorded"),
+    "records": (records, "summarise, merge, prune, verify or export what tuning recorded"),
+    "compare": (compare, "say whether two schedules really differ"),
     "report": (report, "write what searches did as one HTML file"),
     "simulate": (simulate, "run strategies over measured search spaces, without a device"),
     "roofline": (roofline, "measure how fast this machine can be at best"),
@@ -531,8 +515,9 @@ OF_MODELS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser, verb: str, of_model: bool = False) -> None:
-    """Give the parser of a verb its options, description and examples."""
-    add = OF_MODELS[verb] if of_model else VERBS[verb][0]
+    """Give the parser of a verb its options, description and examples; `records merge` is a verb of two words."""
+    first, _, second = verb.partition(" ")
+    add = OF_MODELS[verb] if of_model else RECORD_VERBS[second][0] if second else VERBS[first][0]
     about, _, examples = (inspect.getdoc(add) or "").partition("\n\nexamples:\n")
-    parser.description, parser.epilog = about, f"examples:\n{examples}"
+    parser.description, parser.epilog = about.replace("{verbs}", verb_table()), f"examples:\n{examples}"
     add(parser)

@@ -77,6 +77,12 @@ def positive(option: str, unit: str) -> Callable[[str], float]:
     return parse
 
 
+def percent(option: str) -> Callable[[str], float]:
+    """A parser of percentages such as `5%` and `5`. Gives the fraction: 0.05."""
+    parse = positive(option, "percent")
+    return lambda text: parse(text.strip().removesuffix("%")) / 100
+
+
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(d|h|min|m|s)?\s*")
 _SECONDS = {"d": 86_400.0, "h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0, "": 1.0}
 

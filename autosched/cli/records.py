@@ -1,34 +1,44 @@
-"""`autosched records`: tables of what tuning recorded."""
+"""`autosched records`, `records list`, `best` and `check`: tables of what tuning recorded."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autosched.cli import options
+from autosched.cli.record_arguments import RECORD_VERBS
 from autosched.errors import RecordError
 from autosched.records import (
     PREDICTED,
     LogContents,
+    Problem,
     Record,
     Slimmer,
+    best_of_each,
     find_files,
     find_folders,
     latest,
     ranked,
     read_files,
+    task_text,
     to_frame,
 )
 from autosched.report.text import census, knobs, plural, seconds, table
 
 
 def run(args: argparse.Namespace) -> int:
+    action = {"records best": _best, "records check": _check}.get(args.verb, _list)
+    return action(args)
+
+
+def _list(args: argparse.Namespace) -> int:
     files = files_of(args.sources, options.records_folder(args))
     contents = read_files(files, keep=Slimmer())
     if args.export is not None:
@@ -40,10 +50,61 @@ def run(args: argparse.Namespace) -> int:
     return RecordError.exit_status if args.check and contents.problems else 0
 
 
-def files_of(sources: Sequence[str], folder: str | None) -> list[Path]:
-    """The files that the words mean, each once. Raises RecordError for a word that means none."""
+def _best(args: argparse.Namespace) -> int:
+    contents = read_files(files_of(args.sources, options.records_folder(args)), keep=Slimmer())
+    found = best_of_each(contents.records)
+    for problem in contents.problems:
+        print(f"warning: {problem}", file=sys.stderr)
+    if args.json:
+        rows = [
+            {"workload": r.workload["name"], "params": r.workload["params"], "key": r.key, "sizes": r.sizes}
+            | {"target": r.target, "device": r.device_name, "place": place, **_record_data(r)}
+            for r, place in _placed(found, contents)
+        ]
+        options.emit({"best": rows})
+        return 0
+    for r, place in _placed(found, contents):
+        values = knobs(r.knobs)
+        print(f"{task_text(r)}: {seconds(r.seconds)}\n  {r.sketch}{f': {values}' if values else ''}; {r.id} at {place}")
+    if not found:
+        print("no record that works")
+    return 0
+
+
+def _placed(found: dict[Any, Record], contents: LogContents) -> list[tuple[Record, str]]:
+    places = {id(r): str(p) for r, p in zip(contents.records, contents.places, strict=True)}
+    return [(r, places[id(r)]) for r in found.values()]
+
+
+def _check(args: argparse.Namespace) -> int:
+    files = files_of(args.sources, options.records_folder(args))
+    contents = read_files(files, keep=Slimmer())
+    if args.json:
+        options.emit(
+            {
+                "files": list(map(str, files)),
+                "lines": len(contents.records),
+                "problems": problem_rows(contents.problems),
+            }
+        )
+    else:
+        for problem in contents.problems:
+            print(problem)
+        bad = f", {len(contents.problems)} damaged: `records repair` takes them out" if contents.problems else ""
+        print(f"{plural(len(contents.records), 'good line')} in {plural(len(files), 'file')}{bad}")
+    return RecordError.exit_status if contents.problems else 0
+
+
+def problem_rows(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """Lines that cannot be used, as data."""
+    return [{"file": str(p.place.path), "line": p.line, "reason": p.reason} for p in problems]
+
+
+def files_of(sources: Sequence[str], folder: str | None, *, packaged: bool = True) -> list[Path]:
+    """The files that the words mean, each once; without those that come with autosched unless `packaged`. Raises
+    RecordError for a word that means none."""
     if not sources:
-        return [file for found in find_folders(folder) for file in sorted(found.glob("*.jsonl"))]
+        return [file for found in find_folders(folder, packaged=packaged) for file in sorted(found.glob("*.jsonl"))]
     files: list[Path] = []
     for source in sources:
         path = Path(source).expanduser()
@@ -52,21 +113,25 @@ def files_of(sources: Sequence[str], folder: str | None) -> list[Path]:
         elif os.path.exists(path) or path.suffix == ".jsonl" or len(path.parts) > 1:
             files.append(path)
         else:
-            found = find_files(source, None, folder)
+            found = find_files(source, None, folder, packaged=packaged)
             if not found:
-                raise _no_records(source, folder)
+                raise _no_records(source, folder, packaged)
             files += found
     return list(dict.fromkeys(files))
 
 
-def _no_records(workload: str, folder: str | None) -> RecordError:
-    folders = find_folders(folder)
+def _no_records(workload: str, folder: str | None, packaged: bool) -> RecordError:
+    if near := difflib.get_close_matches(workload, RECORD_VERBS, n=1, cutoff=0.7):
+        hint = f"did you mean the verb, `records {near[0]} ..`? it goes right after `records`; "
+    else:
+        hint = ""
+    folders = find_folders(folder, packaged=packaged)
     names = sorted({file.name.rsplit(".", 2)[0] for found in folders for file in found.glob("*.jsonl")})
     where = ", ".join(map(str, folders)) or "no folder"
     return RecordError(
         "no records of this workload, and no such file",
         asked=f"records {workload}",
-        legal=f"looked in {where}; found records of: {', '.join(names) or 'nothing'}",
+        legal=f"{hint}looked in {where}; found records of: {', '.join(names) or 'nothing'}",
     )
 
 
@@ -111,9 +176,7 @@ def summarise(
             {
                 "files": [str(f) for f in files],
                 "groups": [_group_data(g, top) for g in groups],
-                "problems": [
-                    {"file": str(p.place.path), "line": p.line, "reason": p.reason} for p in contents.problems
-                ],
+                "problems": problem_rows(contents.problems),
             }
         )
         return 0
@@ -176,18 +239,19 @@ def _group_data(group: _Group, top: int) -> dict[str, Any]:
         "device": group.device,
         "sizes": group.sizes,
         "statuses": group.statuses(),
-        "best": [
-            {
-                "record": r.id,
-                "seconds": r.seconds,
-                "samples": r.samples,
-                "sketch": r.sketch,
-                "knobs": r.knobs,
-                "verified": r.verified,
-                "playoff": r.playoff,
-                "strategy": r.strategy,
-                "at": r.at,
-            }
-            for r in order[: top or None]
-        ],
+        "best": [_record_data(r) for r in order[: top or None]],
+    }
+
+
+def _record_data(r: Record) -> dict[str, Any]:
+    return {
+        "record": r.id,
+        "seconds": r.seconds,
+        "samples": r.samples,
+        "sketch": r.sketch,
+        "knobs": r.knobs,
+        "verified": r.verified,
+        "playoff": r.playoff,
+        "strategy": r.strategy,
+        "at": r.at,
     }

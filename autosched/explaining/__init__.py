@@ -1,8 +1,21 @@
-"""The worth of each primitive of a schedule, and the shortest schedule that is as fast."""
+"""The worth of each primitive of a schedule, the shortest schedule that is as fast, and schedules measured again."""
 
 from __future__ import annotations
 
+from autosched.explaining.compared import Comparison, compare
 from autosched.explaining.explanation import Explanation, Row, explain
 from autosched.explaining.simplified import Simplified, simplify
+from autosched.explaining.verified import Verification, Verified, verify
 
-__all__ = ["Explanation", "Row", "Simplified", "explain", "simplify"]
+__all__ = [
+    "Comparison",
+    "Explanation",
+    "Row",
+    "Simplified",
+    "Verification",
+    "Verified",
+    "compare",
+    "explain",
+    "simplify",
+    "verify",
+]

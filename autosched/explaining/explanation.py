@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autosched.errors import MeasureError
+from autosched.errors import MeasureError, VerificationError
 from autosched.explaining.subject import Explainable, Subject, subject_of
 from autosched.lowering.bounds import inferred_ranges
 from autosched.measure.measurer import Measurer
@@ -115,6 +115,10 @@ class Bench:
             raise
         if not m.ok:
             self.measurer.close()
+            if m.status == "correctness":
+                raise VerificationError(
+                    f"its result is wrong: {m.error}", asked=self.subject.name, legal="tune it again"
+                )
             legal = "`autosched doctor` says what is found on this machine"
             raise MeasureError(f"it does not work here ({m.status}): {m.error}", asked=self.subject.name, legal=legal)
         self.seconds, self.digest = m.seconds, m.digest
@@ -348,7 +352,8 @@ def explain(
 
     Each variant is verified against the reference, and timed interleaved with the schedule. Raises
     RecordError where there is no such record or it does not fit any more, MeasureError where the schedule
-    itself does not work here, TargetError or DeviceError, UsageError for arguments that cannot be meant.
+    itself does not work here, VerificationError where its result is wrong, TargetError or DeviceError, UsageError for
+    arguments that cannot be meant.
 
         print(autosched.explain("matmul"))
         autosched.explain(s, sizes={"n": 1024}).to_frame()

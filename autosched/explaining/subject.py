@@ -25,6 +25,7 @@ from autosched.records import (
     latest,
     ranked,
     read_workload,
+    task_text,
 )
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.schedule.schedule import Schedule, replay
@@ -101,12 +102,12 @@ def subject_of(
         else:
             what = _with_id(text, records) if means_record(text) else find_workload(text)
     if isinstance(what, Record):
-        return _of_record(what, target, sizes)
+        return of_record(what, target, sizes)
     w = as_workload(what)
     if not isinstance(w, (Workload, RawKernel)):
         legal = "a workload, a record, its id, FILE.jsonl:LINE or a schedule"
         raise UsageError(f"{w!r} is nothing to explain", asked="explain", legal=legal)
-    return _best_of(w, target, None if records is None else os.fspath(records), sizes)
+    return best_of(w, target, None if records is None else os.fspath(records), sizes)
 
 
 def means_record(text: str) -> bool:
@@ -129,7 +130,7 @@ def _with_id(prefix: str, records: str | os.PathLike[str] | None) -> Record:
                         found[r.id] = r, place
     if len(found) == 1:
         return next(iter(found.values()))[0]
-    listing = [f"{id}  {place}  {_headline(r)}" for id, (r, place) in found.items()]
+    listing = [f"{id}  {place}  {task_text(r)}" for id, (r, place) in found.items()]
     more = [f"and {len(listing) - _LISTED} more"] if len(listing) > _LISTED else []
     where = ", ".join(map(str, folders)) or "no folder"
     raise RecordError(
@@ -157,7 +158,7 @@ def _of_schedule(
     return Subject(w, resolve_target(target), s.trace.to_json(), dict(knobs), dict(sizes or {}))
 
 
-def _of_record(r: Record, target: TargetLike, sizes: Mapping[str, int] | None) -> Subject:
+def of_record(r: Record, target: TargetLike, sizes: Mapping[str, int] | None) -> Subject:
     """The schedule of a record. Its workload is found by name, and must still be the same computation."""
     asked = f"record {r.id} of {r.workload['name']}"
     if not r.ok:
@@ -184,7 +185,7 @@ def _check_replay(r: Record, args: Sequence[Tensor], asked: str) -> None:
         raise RecordError(f"it does not replay any more: {error.why}", asked=asked, legal="tune again") from None
 
 
-def _best_of(
+def best_of(
     w: Workload | RawKernel, target: TargetLike, records: str | None, sizes: Mapping[str, int] | None
 ) -> Subject:
     to = w.compiled_for(resolve_target(w.kind if target is None and isinstance(w, RawKernel) else target))
@@ -218,6 +219,16 @@ def _of_record_with(r: Record, w: Workload | RawKernel, to: Target) -> Subject:
     return Subject(w, to, r.trace, dict(r.knobs), dict(r.sizes), r)
 
 
+def only_winner(contents: LogContents, asked: str, target: Target | None) -> Record:
+    """The best record of several, if there is one best. Raises RecordError."""
+    found = winners(contents, target)
+    if len(found) == 1:
+        return found[0][0]
+    listing = "\n  ".join(f"{place}  {task_text(r)}" for r, place in found)
+    why = f"it has records of {len(found)} workloads, targets or devices" if found else "it has no record that works"
+    raise RecordError(why, asked=asked, legal=f"one of them:\n  {listing}" if found else "a file that `tune` wrote")
+
+
 def _recorded(file: Path, line: str | None, target: TargetLike) -> Record:
     """The record in a line of a file; without a line, the best in it, if there is one best."""
     if line is not None:
@@ -231,16 +242,10 @@ def _recorded(file: Path, line: str | None, target: TargetLike) -> Record:
                     legal = "another line: `autosched records FILE --check` lists the damaged ones"
                     raise RecordError(error.why, asked=str(place), legal=legal) from None
         raise RecordError("there is no such line", asked=f"{file}:{line}", legal=f"lines: 1 to {last}")
-    contents = RecordLog(file).read()
-    found = _winners(contents, None if target is None else resolve_target(target))
-    if len(found) == 1:
-        return found[0][0]
-    listing = "\n  ".join(f"{place}  {_headline(r)}" for r, place in found)
-    why = f"it has records of {len(found)} workloads, targets or devices" if found else "it has no record that works"
-    raise RecordError(why, asked=str(file), legal=f"one of them:\n  {listing}" if found else "a file that `tune` wrote")
+    return only_winner(RecordLog(file).read(), str(file), None if target is None else resolve_target(target))
 
 
-def _winners(contents: LogContents, target: Target | None) -> list[tuple[Record, Place]]:
+def winners(contents: LogContents, target: Target | None) -> list[tuple[Record, Place]]:
     """The best record of each workload, target, device and set of sizes, and where it stands. On this
     device only, if any is."""
     place_of = {id(r): p for r, p in zip(contents.records, contents.places, strict=True)}
@@ -258,8 +263,3 @@ def _is_here(r: Record) -> bool:
         return describe_device(resolve_target(r.target))["name"] == r.device_name
     except AutoschedError:
         return False
-
-
-def _headline(r: Record) -> str:
-    values = ", ".join(f"{k}={v!r}" for k, v in {**r.workload["params"], **r.sizes}.items())
-    return f"{r.workload['name']}({values}) for {r.target} on {r.device_name or 'an unnamed device'}"

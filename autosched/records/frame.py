@@ -71,17 +71,20 @@ def load(source: Source | Iterable[Source] | None = None) -> pd.DataFrame:
     for all records that autosched can find. Unusable lines are skipped with a `RecordWarning`.
     Raises RecordError for a file that cannot be read and for a workload without records.
     """
-    if source is None:
-        files = [file for folder in find_folders() for file in _logs_in(folder)]
-    elif isinstance(source, (str, os.PathLike)):
-        files = _files_of(source)
-    else:
-        what = "a path, the name of a workload, or a list of them"
-        expect(source, what, isinstance(source, Iterable), "records.load")
-        files = [file for one in source for file in _files_of(one)]
-    contents = read_files(dict.fromkeys(files), keep=Slimmer())
+    contents = read_files(files_of_sources(source), keep=Slimmer())
     _warn(contents.problems)
     return to_frame(contents)
+
+
+def files_of_sources(source: Source | Iterable[Source] | None) -> list[Path]:
+    """The files that `load` reads, each once. Raises RecordError and UsageTypeError as it does."""
+    if source is None:
+        return [file for folder in find_folders() for file in _logs_in(folder)]
+    if isinstance(source, (str, os.PathLike)):
+        return _files_of(source)
+    what = "a path, the name of a workload, or a list of them"
+    expect(source, what, isinstance(source, Iterable), "records.load")
+    return list(dict.fromkeys(file for one in source for file in _files_of(one)))
 
 
 def to_frame(contents: LogContents | Sequence[Record]) -> pd.DataFrame:

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -157,6 +158,31 @@ class RecordLog:
         except OSError as e:
             raise self._refusal("cannot read", e) from e
 
+    def whole(self) -> bytes:
+        """The bytes of the file, read while nobody writes. Raises as `read`."""
+        try:
+            with self._open_for_read() as file:
+                self._wait_for_writer(file.fileno())
+                return file.read()
+        except OSError as e:
+            raise self._refusal("cannot read", e) from e
+
+    def rewrite(self, change: Callable[[bytes], bytes]) -> None:
+        """Replace the file by what `change` makes of its bytes, which are none for a new file.
+
+        Readers see the old file or the new one, whole. Writers wait, and append to the new one. Raises RecordError
+        when it cannot be written; the file is then as it was.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._locked_for_append() as fd, open(fd, "rb", closefd=False) as file:
+                before = file.read()
+                after = change(before)
+                if after != before:
+                    _replace(Path(os.path.realpath(self.path)), after, stat.S_IMODE(os.fstat(fd).st_mode))
+        except OSError as e:
+            raise self._refusal("cannot write", e) from e
+
     @contextmanager
     def _locked_for_append(self) -> Iterator[int]:
         deadline = time.monotonic() + self.lock_timeout_s
@@ -291,6 +317,22 @@ def _append_line(fd: int, line: bytes) -> None:
         with suppress(OSError):  # the length is right for every reader already
             datasync(fd)
         raise
+
+
+def _replace(path: Path, data: bytes, mode: int) -> None:
+    """Put a file of these bytes in place of another, so that a power cut leaves one of them. The lock is held."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            os.chmod(temporary, mode)
+            out.write(data)
+            out.flush()
+            datasync(out.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    _sync_folder(path.parent)
 
 
 def _is_at(fd: int, path: Path) -> bool:

@@ -29,6 +29,8 @@ from autosched.noise import typical
 VERSION = 1
 #: Status of what a model chose and nobody timed; `extra["predicted_s"]` has the seconds that it predicts.
 PREDICTED = "predicted"
+#: How the reason begins for a line of a newer format, which is not damaged.
+NEWER = "written by a newer autosched"
 #: Bytes of a line, its line end not counted.
 MAX_LINE = 64 * 1024
 #: Levels of nesting inside a line.
@@ -450,7 +452,7 @@ def _check_fields(values: Mapping[str, Any]) -> None:
     if not Form.integer(1).fits(version):
         raise Malformed("v is not a version number")
     if version > VERSION:  # type: ignore[operator]
-        raise Malformed(f"written by a newer autosched (format {version}; this one reads up to {VERSION})")
+        raise Malformed(f"{NEWER} (format {version}; this one reads up to {VERSION})")
     _LINE.check(values)
     if values["status"] == "ok" and not values["samples"]:
         raise Malformed("status is ok, but there are no samples")

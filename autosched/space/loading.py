@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from autosched.errors import WorkloadError, did_you_mean, expect, raised_in
 from autosched.space.workload import WorkloadFunction
@@ -104,6 +106,16 @@ def find_workload(spec: str, explicit: str | Path | None = None) -> WorkloadFunc
         asked=f"workload {spec!r}",
         legal=f"{hint}workloads: {', '.join(known) or 'none'} (in {where}); or file.py:function",
     )
+
+
+def function_in(path: Path, name: str) -> Callable[..., Any]:
+    """A function of a Python file, which is executed. Raises WorkloadError where there is none."""
+    if not os.path.isfile(path):
+        raise WorkloadError("no such file", asked=str(path), legal=f"a Python file with a function {name}")
+    found = getattr(_load(path), name, None)
+    if not callable(found):
+        raise WorkloadError(f"it has no function {name}", asked=str(path), legal=f"def {name}(..)")
+    return found
 
 
 def _from_file(path: Path, function: str, asked: str) -> WorkloadFunction[...]:

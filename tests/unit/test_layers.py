@@ -99,6 +99,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "graph",
         "html",
         "building",
+        "places",
         "tuning",
         "kernels",
         "plugins",
