@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from autosched.about import show_versions
     from autosched.asking import ask_and_tell
     from autosched.building import plan, search_space
+    from autosched.explaining.compared import compare
     from autosched.explaining.explanation import explain
     from autosched.explaining.simplified import simplify
     from autosched.front import build, tune, tune_sizes, tune_tasks
@@ -43,6 +44,7 @@ __all__ = [
     "ask_and_tell",
     "build",
     "build_kernel",
+    "compare",
     "create_schedule",
     "device",
     "explain",
@@ -85,6 +87,7 @@ _HOME = {
     "load_module": "autosched.runtime.export",
     "lower": "autosched.lowering",
     "create_schedule": "autosched.schedule",
+    "compare": "autosched.explaining",
     "explain": "autosched.explaining",
     "plan": "autosched.building",
     "search_space": "autosched.building",

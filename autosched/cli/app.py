@@ -121,6 +121,10 @@ def make_parser(chosen: str | None = None, of_model: bool = False) -> Parser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for verb, (_, what) in VERBS.items():
         sub = verbs.add_parser(verb, help=what)
+        if chosen == EVERY and verb == "records":  # shells complete these where a source may stand, too
+            nested = sub.add_subparsers(dest="action")
+            for name, (_, about) in RECORD_VERBS.items():
+                add_arguments(nested.add_parser(name, help=about), f"{verb} {name}")
         if chosen in (verb, EVERY):
             add_arguments(sub, verb, of_model)
             sub.set_defaults(parser=sub)

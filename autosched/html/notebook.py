@@ -14,7 +14,7 @@ from autosched.html.search import convergence, searches_of
 from autosched.ir.attached import attach
 from autosched.ir.stmt import Function
 from autosched.lowering.pipeline import Lowered, lower
-from autosched.records import Record, RecordLog
+from autosched.records import Record
 from autosched.report.text import seconds, valid_of
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import Schedule
@@ -68,16 +68,15 @@ def _result(result: TuneResult) -> str:
         ["trials", f"{result.trials} in {result.elapsed_s:.0f} s"],
         ["records", str(result.log)],
     ]
-    curves = "".join(convergence(s) for s in searches_of(_records(result)) if dict(s.task.sizes) == result.sizes)
+    curves = "".join(convergence(s) for s in searches_of(_records(result)))
     schedule = page.fold("schedule", page.code(result.schedule_python))
     return _box(f"<b>{escape(result.workload)}</b>", page.table(["", ""], rows), curves, schedule)
 
 
 def _records(result: TuneResult) -> list[Record]:
-    """What the log has of the workload by now; nothing where it is gone."""
-    found = result.best or result.predicted
+    """What the log has of the task by now; nothing where it is gone."""
     try:
-        return [] if found is None else list(RecordLog(result.log).read(found.key).records)
+        return result.recorded()
     except AutoschedError:
         return []
 

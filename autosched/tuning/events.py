@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autosched.records import Record
+from autosched.records import Record, RecordLog, Task, to_frame, to_study
 from autosched.tuning.budget import Expectation
+
+if TYPE_CHECKING:
+    import optuna
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,28 @@ class TuneResult:
     unsearchable: bool = False  #: there was the default schedule only, because no other sketch could be made
     expected: Expectation | None = None  #: from as many seconds again; None where nothing is left to search
     strain: float = 0.0  #: seconds for which threads waited for CPUs that other programs had, for each second of timing
+    key: str = ""  #: of the workload
+
+    def recorded(self) -> list[Record]:
+        """The records of this task that the log has by now: the workload at these sizes, for the target, on the device.
+
+        Raises RecordError for a log that is gone.
+        """
+        sizes = tuple(sorted(self.sizes.items()))
+        about = self.key, sizes, self.target, self.device
+        found = RecordLog(self.log).read(self.key).records
+        return [r for r in found if (r.key, Task.of(r).sizes, r.target, r.device_name) == about]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The same as a `pandas.DataFrame`; docs/records.md lists its columns. Raises RecordError."""
+        return to_frame(self.recorded())
+
+    def to_optuna(self, storage: str | os.PathLike[str] | None = None) -> optuna.Study:
+        """The same as an Optuna study, kept in `storage` where that is given: see `records.to_study`, also for errors.
+
+        autosched.tune("box_blur", budget_s=60).to_optuna("blur.db")      # then: optuna-dashboard blur.db
+        """
+        return to_study(self.recorded(), storage)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

@@ -551,6 +551,7 @@ class Run(Session):
             dict(knobs),
             unsearchable=self.settled is not None and self.settled.level == "warning",
             expected=self.expectation,
+            key=self.workload.key,
         )
 
     def finish(self, result: TuneResult, interrupted: bool = False) -> TuneResult:

@@ -22,7 +22,16 @@ def test_a_script_for_each_shell(shell, capsys) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-@pytest.mark.parametrize(("words", "found"), [("rep", "report"), ("cache --on", "--only"), ("cache pr", "prune")])
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("rep", "report"),
+        ("cache --on", "--only"),
+        ("cache pr", "prune"),
+        ("records me", "merge"),
+        ("records merge --dr", "--dry-run"),
+    ],
+)
 def test_bash_completes(words, found, capsys, tmp_path) -> None:
     pytest.importorskip("shtab")
     main(["complete", "bash"])

@@ -18,7 +18,7 @@ from autosched import te
 from autosched.building import plan
 from autosched.errors import MeasureError, RecordError, UsageError, WorkloadError
 from autosched.measure.protocol import MeasureOptions
-from autosched.records import RecordLog, default_path
+from autosched.records import RecordLog, default_path, new_id
 from autosched.space.features import FEATURE_VERSION
 from autosched.space.loading import find_workload
 from autosched.space.space import template_space
@@ -105,6 +105,25 @@ def test_the_winner_is_confirmed_against_the_default_schedule(tuned):
         assert [w.id for w in winners] == [result.best.id]
         assert result.interval[0] <= result.speedup <= result.interval[1]
     json.dumps(result.to_json())
+
+
+def test_a_result_gives_its_trials_as_a_table_and_as_a_study(tuned, tmp_path):
+    """Those of the task alone, not what else the log holds."""
+    log = RecordLog(tmp_path / "copy.jsonl")
+    log.path.write_bytes(tuned[0].log.read_bytes())
+    result = replace(tuned[0], log=log.path)
+    log.append(replace(result.recorded()[0], id=new_id(), device={"name": "another"}))
+    assert {r.device_name for r in result.recorded()} == {result.device}
+    tried = {r.id for r in log.read().records} - {log.read().records[-1].id}
+    assert set(result.to_frame()["id"]) == tried
+    study = result.to_optuna()
+    assert {t.user_attrs["id"] for t in study.trials} == tried
+    assert study.user_attrs["key"] == result.key == log.read().records[0].key
+    if result.best is not None:
+        assert (
+            result.best.knobs.items()
+            <= next(t.params for t in study.trials if t.user_attrs["id"] == result.best.id).items()
+        )
 
 
 def test_a_hopeless_default_schedule_stays_away_from_the_play_off(blur, tmp_path, monkeypatch):
