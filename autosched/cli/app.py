@@ -25,6 +25,7 @@ _HOME = {
     **{f"records {verb}": "record_files" for verb in ("repair", "merge", "prune", "split", "diff")},
     "records verify": "compare",
     "records export": "record_export",
+    "records import": "record_import",
 }
 
 #: all verbs, for `make_parser`

@@ -61,7 +61,7 @@ def _verify(args: argparse.Namespace) -> int:
         for row in found.rows:
             print(row)
         said = ", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing to verify"
-        more = f"; {plural(found.elsewhere, 'task')} of other devices passed over" if found.elsewhere else ""
+        more = f"; {plural(found.elsewhere, 'task')} of other devices or logs passed over" if found.elsewhere else ""
         print(f"{said}{more}")
     exits = {"wrong": VerificationError.exit_status, "slower": REGRESSED, "failed": RecordError.exit_status, "ok": 0}
     return exits[next(iter(counts))] if counts else MeasureError.exit_status

@@ -213,6 +213,25 @@ def export(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
+def import_logs(parser: argparse.ArgumentParser) -> None:
+    """Make records of logs of AutoTVM, auto_scheduler (Ansor) and TenSet.
+
+    A log says how programs were scheduled, but not what they compute: --define names Python files that register their
+    templates and workloads through `autosched.tvm`. Times of a log are another compiler's on another device, so `build`
+    does not use them: --measure builds the fastest of each task here, verifies and times them, and records that.
+
+    examples:
+      %(prog)s tuned.log --define templates.py -o records/
+      %(prog)s tenset/*.json --define networks.py -o records/ --measure 3
+    """
+    parser.add_argument("files", metavar="LOG", nargs="+", help="a file of lines")
+    options.add_list(parser, "--define", "FILE.py", "a Python file that registers what logs are about; may be repeated")
+    parser.add_argument("-o", "--output", metavar="DIR", default=None, help="the folder of records; or --dry-run")
+    options.add_count(parser, "--measure", "also measure the N fastest of each task on this machine")
+    _add_dry_run(parser)
+    options.add_json(parser)
+
+
 def compare(parser: argparse.ArgumentParser) -> None:
     """Say whether two schedules really differ: time both in turns, in one process, and judge the ratio.
 
@@ -268,6 +287,7 @@ RECORD_VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] =
     "diff": (diff, "what is new, gone, faster or slower"),
     "verify": (verify, "build the best records again, check and time them"),
     "export": (export, "csv, parquet, Kernel Tuner's T4, Optuna"),
+    "import": (import_logs, "logs of AutoTVM, Ansor and TenSet"),
 }
 
 

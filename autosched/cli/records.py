@@ -117,7 +117,7 @@ def files_of(sources: Sequence[str], folder: str | None, *, packaged: bool = Tru
             if not found:
                 raise _no_records(source, folder, packaged)
             files += found
-    return list(dict.fromkeys(files))
+    return list({file.resolve(): file for file in reversed(files)}.values())[::-1]
 
 
 def _no_records(workload: str, folder: str | None, packaged: bool) -> RecordError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autosched.explaining.compared import Comparison, compare
 from autosched.explaining.explanation import Explanation, Row, explain
 from autosched.explaining.simplified import Simplified, simplify
-from autosched.explaining.verified import Verification, Verified, verify
+from autosched.explaining.verified import Verification, Verified, measured_here, verify
 
 __all__ = [
     "Comparison",
@@ -16,6 +16,7 @@ __all__ = [
     "Verified",
     "compare",
     "explain",
+    "measured_here",
     "simplify",
     "verify",
 ]

@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autosched.errors import AutoschedError, VerificationError, is_finite
 from autosched.explaining.compared import in_turns
-from autosched.explaining.explanation import ROUNDS, Bench, Variant
+from autosched.explaining.explanation import ROUNDS, Bench, Result, Variant
 from autosched.explaining.subject import Subject, of_record
 from autosched.measure.protocol import MeasureOptions
 from autosched.measure.stats import speedup_interval
 from autosched.noise import typical
-from autosched.records import Record, best_of_each, by_task, latest, task_text
+from autosched.records import IMPORTED, Record, best_of_each, by_task, latest, new_id, sealed, task_text, timestamp
 from autosched.report.text import ratio as ratio_text
 from autosched.report.text import seconds as seconds_text
-from autosched.runtime.device import describe_device, resolve_target
+from autosched.runtime.device import describe_device, resolve_target, versions
 from autosched.space.space import DEFAULT
+from autosched.space.workload import Workload
 
 #: what a `Verified` can be, the worst first
 STATUSES = {
@@ -69,7 +70,7 @@ class Verified:
 
 @dataclass
 class Verification:
-    """The result of `verify`; `elsewhere` counts tasks of other devices, which are passed over."""
+    """The result of `verify`; `elsewhere` counts tasks of other devices and of imported logs, which are passed over."""
 
     rows: list[Verified] = field(default_factory=list)
     elsewhere: int = 0
@@ -105,7 +106,7 @@ def verify(
         for task, of in by_task(given).items()
     }
     for task, r in best_of_each(given).items():
-        if not _is_here(r):
+        if not _is_here(r) or IMPORTED in r.extra:  # the program of an imported record is in no search space
             found.elsewhere += 1
             continue
         tell(task_text(r))
@@ -157,15 +158,42 @@ def _slower(times: float, interval: Sequence[float], recorded: float, regress: f
 
 
 def _over_default(bench: Bench, subject: Subject, r: Record) -> tuple[float, tuple[float, float]]:
-    """How many times as fast as the default schedule it is, and the interval; infinite where that does not run."""
-    if r.sketch == DEFAULT:
-        return math.nan, (0.0, math.inf)
-    w = subject.workload
-    space = w.search_space(subject.target, subject.sizes) if subject.is_kernel else None
-    trace, knobs = w.defaults(subject.target, space)
-    found = in_turns(bench, Variant(None if subject.is_kernel else trace, knobs[0]))
-    if not found.works:
+    """How many times as fast as the default schedule it is, and the interval; unknown where that does not run."""
+    found = None if r.sketch == DEFAULT else against_default(bench, subject)
+    if found is None or not found.works:
         return math.nan, (0.0, math.inf)
     if found.same_code:
         return 1.0, (1.0, 1.0)
     return typical(found.samples) / typical(found.baseline), speedup_interval(found.samples, found.baseline)
+
+
+def against_default(bench: Bench, subject: Subject) -> Result:
+    """The default schedule, timed in turns with the one of the bench."""
+    w = subject.workload
+    space = w.search_space(subject.target, subject.sizes) if subject.is_kernel else None
+    trace, knobs = w.defaults(subject.target, space)
+    return in_turns(bench, Variant(None if subject.is_kernel else trace, knobs[0]))
+
+
+def measured_here(
+    r: Record, w: Workload, *, rounds: int = ROUNDS, measure: MeasureOptions | None = None
+) -> tuple[Record, float]:
+    """A record from elsewhere, built, verified and timed on this machine, and its speed-up over the default schedule.
+
+    It is a record of its own, which `build` may take. Raises MeasureError where it does not work here,
+    VerificationError where its result is wrong, TargetError or DeviceError.
+    """
+    to = w.compiled_for(resolve_target(r.target))
+    subject = Subject(w, to, r.trace, dict(r.knobs), dict(r.sizes), r)
+    with Bench(subject, measure or MeasureOptions(), rounds, limit=0.0) as bench:
+        found = against_default(bench, subject)
+        sizes, samples = bench.sizes, tuple(found.baseline) or (bench.seconds,)
+    speedup = typical(found.samples) / typical(samples) if found.samples else 1.0 if found.same_code else math.nan
+    run = new_id()
+    playoff = {"playoff": {"run": run, "winner": True, "speedup": speedup}} if found.works else {}
+    made = replace(
+        r, workload={**r.workload, "sizes": sizes}, target=str(to), device=describe_device(to), versions=versions(),
+        samples=samples, status="ok", error="", verified="full", run=run, id=new_id(), at=timestamp(),
+        extra={**r.extra, **playoff},
+    )  # fmt: skip
+    return sealed(made), speedup

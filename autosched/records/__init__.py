@@ -30,11 +30,12 @@ from autosched.records.frame import RecordWarning, Slimmer, load, to_frame
 from autosched.records.log import LogContents, Place, Problem, RecordLog, default_path, read_files
 from autosched.records.misses import Miss, misses
 from autosched.records.origin import is_own, sealed
-from autosched.records.record import PREDICTED, STRAINED, VERSION, Record, decode, encode, new_id, timestamp
+from autosched.records.record import IMPORTED, PREDICTED, STRAINED, VERSION, Record, decode, encode, new_id, timestamp
 from autosched.records.tasks import best_of_each, by_task, one_task, task_text
 from autosched.records.transfer import Task, Transfer, read_transfer
 
 __all__ = [
+    "IMPORTED",
     "PREDICTED",
     "STRAINED",
     "VERSION",

@@ -125,7 +125,7 @@ def repair(file: Path, *, dry_run: bool = False) -> Repaired:
         if not bad or dry_run:
             return before
         found.aside = _aside(file)
-        _append_missing(found.aside, bad)
+        add_missing(found.aside, bad)
         return _joined(good)
 
     if dry_run:
@@ -255,15 +255,15 @@ def _distribute(
                 if (beside := aside(file)) != _aside(file):  # else it stays where it is
                     damaged.setdefault(beside, []).append(line)
     for to, lines in wanted.items():
-        found.written[to] = _append_missing(to, lines, dry_run)
+        found.written[to] = add_missing(to, lines, dry_run)
         found.duplicates += len(lines) - found.written[to]
     for to, lines in damaged.items():
         found.aside.append(to)
-        _append_missing(to, lines, dry_run)
+        add_missing(to, lines, dry_run)
     return found
 
 
-def _append_missing(to: Path, lines: Sequence[bytes], dry_run: bool = False) -> int:
+def add_missing(to: Path, lines: Sequence[bytes], dry_run: bool = False) -> int:
     """Add the lines that a file does not have. Returns their number."""
     added: list[bytes] = []
 

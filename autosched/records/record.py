@@ -31,6 +31,8 @@ VERSION = 1
 PREDICTED = "predicted"
 #: How the reason begins for a line of a newer format, which is not damaged.
 NEWER = "written by a newer autosched"
+#: Field of a record made of another program's log: its format and the target as it has it.
+IMPORTED = "imported"
 #: Bytes of a line, its line end not counted.
 MAX_LINE = 64 * 1024
 #: Levels of nesting inside a line.

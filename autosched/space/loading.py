@@ -37,7 +37,8 @@ def search_space_folders(explicit: str | Path | None = None) -> list[Path]:
     return found
 
 
-def _load(path: Path) -> ModuleType:
+def load_file(path: Path) -> ModuleType:
+    """Execute a Python file. Raises WorkloadError with the line where it fails."""
     name = f"autosched_search_spaces.{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -54,7 +55,7 @@ def _load(path: Path) -> ModuleType:
 
 
 def _workloads_in(path: Path) -> dict[str, WorkloadFunction[...]]:
-    return _workloads_of(_load(path))
+    return _workloads_of(load_file(path))
 
 
 def _workloads_of(module: ModuleType) -> dict[str, WorkloadFunction[...]]:
@@ -112,7 +113,7 @@ def function_in(path: Path, name: str) -> Callable[..., Any]:
     """A function of a Python file, which is executed. Raises WorkloadError where there is none."""
     if not os.path.isfile(path):
         raise WorkloadError("no such file", asked=str(path), legal=f"a Python file with a function {name}")
-    found = getattr(_load(path), name, None)
+    found = getattr(load_file(path), name, None)
     if not callable(found):
         raise WorkloadError(f"it has no function {name}", asked=str(path), legal=f"def {name}(..)")
     return found
@@ -121,7 +122,7 @@ def function_in(path: Path, name: str) -> Callable[..., Any]:
 def _from_file(path: Path, function: str, asked: str) -> WorkloadFunction[...]:
     if not os.path.isfile(path):
         raise WorkloadError("no such file", asked=str(path), legal="file.py:function, or the name of a workload")
-    module = _load(path)
+    module = load_file(path)
     found = _workloads_of(module)
     if function in found or (not function and len(found) == 1):
         return found[function or next(iter(found))]

@@ -107,6 +107,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "explaining",
         "search_options",
         "simulate",
+        "tvm.importing",
         "__init__",
     ),
     "__main__": ("cli",),

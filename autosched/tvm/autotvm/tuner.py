@@ -256,7 +256,7 @@ def write_history(task: Task, pairs: Pairs, folder: str | PathLike[str]) -> int:
         try:
             traced = TracedTask(create(task.name, args, task.target))
             space: SearchSpace = traced.workload.search_space(with_machine(traced.target), {})
-            records = _records(traced, space, group)
+            records = records_of(traced, space, group)
         except AutoschedError as error:
             _logger.warning("%d measurements of %s%r teach nothing: %s", len(group), task.name, args, error)
             continue
@@ -270,7 +270,8 @@ def write_history(task: Task, pairs: Pairs, folder: str | PathLike[str]) -> int:
     return written
 
 
-def _records(traced: TracedTask, space: SearchSpace, pairs: Pairs) -> list[Record]:
+def records_of(traced: TracedTask, space: SearchSpace, pairs: Pairs) -> list[Record]:
+    """Return measurements as records with features, less configurations that are not in the space."""
     w = traced.workload
     about = {"name": w.name, "key": w.key, "params": {}, "args": w.describe_args(), "sizes": {}}
     found = []

@@ -252,7 +252,7 @@ def test_exit_statuses_and_json(pretend: Callable[..., Any], capsys: pytest.Capt
     record(4, folder="far", device={"name": "another"})
     capsys.readouterr()
     assert main(["records", "verify", "far"]) == 3
-    assert capsys.readouterr().out == "nothing to verify; 1 task of other devices passed over\n"
+    assert capsys.readouterr().out == "nothing to verify; 1 task of other devices or logs passed over\n"
 
 
 def test_the_command_compares(pretend: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
