@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: documents whose examples run, one after the other in one process
 RUNNING = [
+    "cookbook.md",
     "explain.md",
     "first-steps.md",
     "jit.md",

@@ -139,3 +139,13 @@ def test_documentation_lists_every_field():
     fields = {field.name for field in dataclasses.fields(Record)} - {"extra"}
     for name in (*fields, "name", "key", "params", "args", "sizes", "crc", "playoff"):
         assert f"`{name}`" in text, f"docs/records.md does not explain {name}"
+
+
+def test_documentation_lists_every_column_with_its_type(logs):
+    rows = re.findall(
+        r"^\| `([^`]+)` \| (\S.*?) \| \S", DOCS.read_text(encoding="utf-8").partition("## In pandas")[2], re.M
+    )
+    frame = load("box_blur")
+    fixed = [(name, str(frame[name].dtype)) for name in frame.columns if "." not in name]
+    assert rows == [*fixed, ("size.<name>", "Int64"), ("knob.<name>", "Int64")]
+    assert {str(frame[name].dtype) for name in frame.columns if "." in name} == {"Int64"}
