@@ -22,6 +22,7 @@ from autosched.report.text import seconds as seconds_text
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.space.loading import function_in
+from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 
@@ -135,6 +136,12 @@ def compare(
         return Comparison(*about, names, times, times[1] / times[0], interval, faster, False, len(found.samples))
 
 
+def default_of(w: Tunable, to: Target, sizes: dict[str, int]) -> tuple[list[Any], dict[str, int]]:
+    """The trace and the knobs of the schedule without tuning; of a kernel, the defaults of its parameters."""
+    trace, knobs = w.defaults(to, w.search_space(to, sizes) if isinstance(w, RawKernel) else None)
+    return trace, knobs[0]
+
+
 def in_turns(bench: Bench, variant: Variant, progress: Callable[[str], None] | None = None) -> Result:
     """The variant against the schedule, for some rounds however clear one measurement is."""
     (found,) = bench.compare([variant], progress or (lambda text: None))
@@ -194,8 +201,8 @@ class _Context:
         text = os.fspath(what)
         if text == DEFAULT:
             w, to = self._known(text)
-            traces, knobs = w.defaults(to, w.search_space(to, self.sizes) if isinstance(w, RawKernel) else None)
-            return Subject(w, to, traces, knobs[0], dict(self.sizes))
+            trace, knobs = default_of(w, to, self.sizes)
+            return Subject(w, to, trace, knobs, dict(self.sizes))
         if text.endswith(".py"):
             return self._of_file(Path(text).expanduser())
         if os.path.isdir(path := os.path.expanduser(text)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autosched.errors import AutoschedError, VerificationError, is_finite
-from autosched.explaining.compared import in_turns
+from autosched.explaining.compared import default_of, in_turns
 from autosched.explaining.explanation import ROUNDS, Bench, Result, Variant
 from autosched.explaining.subject import Subject, of_record
 from autosched.measure.protocol import MeasureOptions
@@ -169,10 +169,8 @@ def _over_default(bench: Bench, subject: Subject, r: Record) -> tuple[float, tup
 
 def against_default(bench: Bench, subject: Subject) -> Result:
     """The default schedule, timed in turns with the one of the bench."""
-    w = subject.workload
-    space = w.search_space(subject.target, subject.sizes) if subject.is_kernel else None
-    trace, knobs = w.defaults(subject.target, space)
-    return in_turns(bench, Variant(None if subject.is_kernel else trace, knobs[0]))
+    trace, knobs = default_of(subject.workload, subject.target, subject.sizes)
+    return in_turns(bench, Variant(None if subject.is_kernel else trace, knobs))
 
 
 def measured_here(

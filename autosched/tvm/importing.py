@@ -90,6 +90,7 @@ def _record(line: str, known: dict[str, Any]) -> tuple[Record, Any]:
     except (ValueError, RecursionError):
         data = None
     inp: Any
+    result: Any
     if isinstance(data, dict) and {"i", "r", "v"} <= data.keys():
         inp, result = measure_record.decode(line)
         log_format, target, task, of_task = FORMATS[1], inp.task.target, inp.task.workload_key, _of_workload
