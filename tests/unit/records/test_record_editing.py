@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import RecordError, UsageError
-from autosched.records import RecordLog, encode, latest, merge, prune, ranked, read_files, repair, split
+from autosched.places import write_whole
+from autosched.records import RecordLog, encode, latest, merge, prune, ranked, read_files, repair, sealed, split
 from autosched.records.editing import BASELINE
 from autosched.space.space import DEFAULT
 
@@ -254,3 +255,15 @@ def test_best_record_of_checked_in_logs_survives_pruning(tmp_path):
     for r in before:
         asked = {"key": r.key, "target": r.target, "device": r.device_name, "sizes": r.sizes}
         assert ranked(before, **asked)[0].record.id == ranked(after, **asked)[0].record.id
+
+
+def test_files_for_others_can_be_read_by_them_and_the_key_cannot(tmp_path, monkeypatch, make_record):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    before = os.umask(0o022)
+    try:
+        write_whole(tmp_path / "x.csv", lambda out: out.write(b"x"))
+        sealed(make_record(1))
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("x.csv", "autosched/origin.key")}
+    assert modes == {"x.csv": 0o644, "autosched/origin.key": 0o600}
