@@ -30,6 +30,10 @@ from autosched.ir.ops import as_type, evaluated
 from autosched.runtime.shadow import Access, Finding, Findings, Fork, Memory, Party, Place, Task
 
 
+#: called with a buffer, the elements of it that a load, store or prefetch names, that one, and the loops around it
+Watch = Callable[[S.Buffer, Sequence[tuple[int, ...]], Expr | S.Store | S.Prefetch, Place | None], None]
+
+
 @dataclass(frozen=True)
 class _Run:
     """The state that all tasks of a run share."""
@@ -38,6 +42,7 @@ class _Run:
     stored: frozenset[S.Buffer]  #: others are only read, so nobody races for them
     low: int  #: the least and the greatest index
     high: int
+    watch: Watch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +204,8 @@ class _Interpreter:
         access = self.access(buffer, memory, e, writes=False)
         if access is not None:
             self.check_race(buffer, at, access, memory.read(at, access))
+        if self.run.watch is not None:
+            self.run.watch(buffer, [memory.place_of(at)], e, self.place)
         return memory.values.flat[at]
 
     def call(self, e: Expr, lane: int) -> Any:
@@ -335,7 +342,9 @@ class _Interpreter:
             case S.Produce():
                 yield from self.execute(s.body)
             case S.Prefetch():
-                pass
+                if self.run.watch is not None:
+                    at = tuple(self.any_index(i, 0) for i in s.indices)
+                    self.run.watch(s.buffer, [at], s, self.place)
             case S.Barrier(scope=scope):
                 yield _Meeting(s, self.place)
                 self.pass_barrier(scope)
@@ -377,6 +386,8 @@ class _Interpreter:
         for lane in self.active(lanes):  # a vector statement reads all lanes before it writes any
             stores.append((self.offset(s.buffer, s.indices, lane, s), self.value(s.value, lane)))
         memory = self.memory[s.buffer]
+        if self.run.watch is not None:
+            self.run.watch(s.buffer, [memory.place_of(at) for at, _ in stores if at is not None], s, self.place)
         access = self.access(s.buffer, memory, s, writes=True)
         for at, value in stores:
             if at is None:
@@ -510,12 +521,16 @@ def _thread_variables(s: S.Stmt) -> set[Expr]:
     return {v for x in S.walk(s) for e in S.expressions(x) for v in variables(e) if v.value.role == "thread"}
 
 
-def interpret(function: S.Function, arrays: Sequence[np.ndarray], index_bits: int = 64) -> None:
+def interpret(
+    function: S.Function, arrays: Sequence[np.ndarray], index_bits: int = 64, watch: Watch | None = None
+) -> None:
     """Run `function` on `arrays` (one for each parameter; outputs are written in place).
 
+    `watch` is called for each access of memory, in the order of the run, a store after the loads of its value. A
+    prefetch may name elements that do not exist.
     Raises BuildError at the first defect that `sanitize` would report.
     """
-    _interpret(function, arrays, index_bits, Findings(stop=True))
+    _interpret(function, arrays, index_bits, Findings(stop=True), watch)
 
 
 def sanitize(function: S.Function, arrays: Sequence[np.ndarray], index_bits: int = 64) -> tuple[Finding, ...]:
@@ -533,7 +548,13 @@ def sanitize(function: S.Function, arrays: Sequence[np.ndarray], index_bits: int
     return findings.as_tuple()
 
 
-def _interpret(function: S.Function, arrays: Sequence[np.ndarray], index_bits: int, findings: Findings) -> None:
+def _interpret(
+    function: S.Function,
+    arrays: Sequence[np.ndarray],
+    index_bits: int,
+    findings: Findings,
+    watch: Watch | None = None,
+) -> None:
     env: dict[Any, Any] = {}
     for buffer, array in zip(function.params, arrays, strict=True):
         for d, n in zip(buffer.shape, array.shape, strict=True):
@@ -549,7 +570,7 @@ def _interpret(function: S.Function, arrays: Sequence[np.ndarray], index_bits: i
     stored = frozenset(
         b for s in S.walk(function.body) for b in ((s.buffer,) if isinstance(s, S.Store) else S.handed_out(s))
     )
-    run = _Run(findings, stored, -(2 ** (index_bits - 1)), 2 ** (index_bits - 1) - 1)
+    run = _Run(findings, stored, -(2 ** (index_bits - 1)), 2 ** (index_bits - 1) - 1, watch)
     for r in function.requires:
         if not _Interpreter(run, env, {}).index(r.condition, 0):
             raise BuildError(r.reason, asked="interpreter", legal=f"needed: {r.condition!r}")
