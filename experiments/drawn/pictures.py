@@ -62,7 +62,7 @@ class Order:
             for y, x, wide in _bars([(0, *e)[-2:] for e in step.elements]):
                 left, top = _EDGE + size * x, size * y
                 parts.append(_cell(left + 1, top + 1, size * wide - 2, size - 2, f"f{colour % COLOURS}"))
-                labels.append(_text(left + size * wide / 2, top + size / 2 + 3.5, str(step.number), "middle", "small"))
+                labels.append(label(left + size * wide / 2, top + size / 2 + 3.5, str(step.number), "middle", "small"))
                 centres.setdefault(step.worker, []).append((left + size * wide / 2, top + size / 2))
         ways = ["M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places) for places in centres.values()]
         parts += [f'<path class="way" d="{w}"/>' for w in ways if self.way]
@@ -90,10 +90,10 @@ class Space:
                 place.append(k % run.extents[x])
                 k //= run.extents[x]
             rows[tuple(reversed(place))] = len(rows)
-        parts = [_text(left + wide * columns / 2, 11, f"{across} →", "middle", "dim")]
-        parts += [_text(_EDGE, 11, f"{', '.join(down)} ↓", kind="dim")] if down else []
+        parts = [label(left + wide * columns / 2, 11, f"{across} →", "middle", "dim")]
+        parts += [label(_EDGE, 11, f"{', '.join(down)} ↓", kind="dim")] if down else []
         parts += [
-            _text(left - 8, top + high * y + 15, ", ".join(map(str, place)), "end", "dim")
+            label(left - 8, top + high * y + 15, ", ".join(map(str, place)), "end", "dim")
             for place, y in rows.items()
             if down
         ]
@@ -106,7 +106,7 @@ class Space:
                 full.add((y, at[across]))
                 x = left + wide * at[across]
                 parts.append(_cell(x + 1, top + high * y + 1, wide - 2, high - 2, f"f{colour % COLOURS}"))
-                parts.append(_text(x + wide / 2, top + high * y + 15, ",".join(map(str, e)), "middle"))
+                parts.append(label(x + wide / 2, top + high * y + 15, ",".join(map(str, e)), "middle"))
         empty = [(y, x) for y in rows.values() for x in range(columns) if (y, x) not in full]
         parts += [_cell(left + wide * x + 1, top + high * y + 1, wide - 2, high - 2, "empty") for y, x in empty]
         return parts, top + high * len(rows)
@@ -136,7 +136,7 @@ class Memory:
             e = held.get(at)
             parts.append(_cell(x + 1, y + 1, wide - 2, high - 2, "empty" if e is None else "f1" if e[-1] == 0 else "f0"))
             if e is not None:
-                parts.append(_text(x + wide / 2, y + 13.5, ",".join(map(str, e)), "middle", "small"))
+                parts.append(label(x + wide / 2, y + 13.5, ",".join(map(str, e)), "middle", "small"))
         return parts, high * -(-total // self.row)
 
 
@@ -162,7 +162,7 @@ class Time:
             tops[t] = top
             tall = high * sizes[t]
             parts.append(_cell(left, top, gap * len(run.steps), tall, "band"))
-            parts.append(_text(left - 6, top + min(tall / 2 + 4, 40), t, "end"))
+            parts.append(label(left - 6, top + min(tall / 2 + 4, 40), t, "end"))
             top += tall + 7
         for n, step in enumerate(run.steps):
             x = left + gap * (n + 0.5)
@@ -189,12 +189,17 @@ def picture(panels: Sequence[tuple[str, Run, Kind]], about: str) -> str:
     longest = max(len(run.steps) for _, run, _ in panels)
     for name, run, kind in panels:
         inside, height = kind.panel(run, longest)
-        parts.append(_text(_EDGE, top + 17, name, kind="head"))
-        parts.append(_text(WIDTH - _EDGE, top + 17, counted(run, isinstance(kind, Time)), "end", "dim"))
+        parts.append(label(_EDGE, top + 17, name, kind="head"))
+        parts.append(label(WIDTH - _EDGE, top + 17, counted(run, isinstance(kind, Time)), "end", "dim"))
         parts.append(f'<g transform="translate(0 {top + _HEAD:g})">{"".join(inside)}</g>')
         top += _HEAD + height + 10
-    size = f'viewBox="0 0 {WIDTH} {top:.0f}" width="{WIDTH}" height="{top:.0f}"'
-    paper = f'<rect class="paper" width="{WIDTH}" height="{top:.0f}"/>'
+    return drawing(parts, top, about)
+
+
+def drawing(parts: Sequence[str], height: float, about: str) -> str:
+    """An SVG of its parts, `WIDTH` wide, on paper."""
+    size = f'viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}"'
+    paper = f'<rect class="paper" width="{WIDTH}" height="{height:.0f}"/>'
     title = f"<title>{escape(about)}</title>"
     lines = "\n".join(parts).replace("/><", "/>\n<").replace("</text><", "</text>\n<")
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{title}\n{_STYLE}\n{paper}\n{lines}\n</svg>\n'
@@ -233,7 +238,7 @@ def _cell(x: float, y: float, wide: float, high: float, kind: str, round: float 
     return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="{round:g}"/>'
 
 
-def _text(x: float, y: float, text: str, anchor: str = "", kind: str = "") -> str:
+def label(x: float, y: float, text: str, anchor: str = "", kind: str = "") -> str:
     more = f' text-anchor="{anchor}"' if anchor else ""
     more += f' class="{kind}"' if kind else ""
     return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{escape(text)}</text>'
