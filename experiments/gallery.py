@@ -27,7 +27,7 @@ MOST = 8
 ROOT = Path(__file__).parents[1]
 RESULTS, RECORDS, FOLDER = ROOT / "experiments" / "results", ROOT / "records", ROOT / "docs" / "gallery"
 
-PHOTOGRAPHS = '''\
+PHOTOGRAPHS = """\
 import numpy as np
 
 import autosched
@@ -54,7 +54,7 @@ def sharpen(image):
 
 sharp = sharpen(photo)
 assert np.abs(sharp.astype(int) - sharpen.fn(photo)).max() <= 1
-'''
+"""
 PAGE = """\
 # Gallery
 
@@ -71,15 +71,15 @@ Made by `experiments/gallery.py`. Times are those of one machine each, which is 
 ```python
 {photographs}```
 
-`box_blur` and `sobel` are in `search_spaces/`, with templates ([operators](operators.md)); `build` takes the best record that
-there is. The photograph is `china.jpg` of scikit-learn.
+`box_blur` and `sobel` are in `search_spaces/`, with templates ([operators](operators.md)); `build` takes the best
+record that there is. The photograph is `china.jpg` of scikit-learn.
 
 ## The operators beside the best library for each
 
 ![How many times as fast as the best peer each operator is](gallery/operators.svg)
 
-Above 1, autosched is faster; bars end at {most}. Tuned for about a minute each, then timed in one process, in turn with the others, on two
-threads, outputs checked: `experiments/operators.py`, file `operators.json`, {machine}.
+Above 1, autosched is faster; bars end at {most}. Tuned for about a minute each, then timed in one process, in turn
+with the others, on two threads, outputs checked: `experiments/operators.py`, file `operators.json`, {machine}.
 
 {operators}
 
@@ -88,24 +88,26 @@ threads, outputs checked: `experiments/operators.py`, file `operators.json`, {ma
 ![How many times as fast as NumPy and as numba](gallery/jit.svg)
 
 What a model of the machine predicts to be fastest, beside NumPy and beside numba with `parallel=True, fastmath=True`:
-`experiments/jit.py`, file `jit.json`, two cores of a Zen 4. The functions are in that script; [jit](jit.md) has the times.
+`experiments/jit.py`, file `jit.json`, two cores of a Zen 4. The functions are in that script;
+[functions of arrays](jit.md#how-fast-untuned) has the times.
 
 ## A search
 
 ![The best time of box_blur over trials](gallery/search.svg)
 
-The largest search in `records/box_blur.llvm.jsonl`: each dot is a candidate that was built, verified and timed, the line the best so
-far. `autosched report box_blur` draws this and more ([reports](report.md)).
+The largest search in `records/box_blur.llvm.jsonl`: each dot is a candidate that was built, verified and timed, the
+line the best so far. `autosched report box_blur` draws this and more ([reports](report.md)).
 
-More figures: [models](models.md#how-fast) beside ONNX Runtime, [schedules without templates](rules.md#how-good-they-are),
-[strategies](search.md#which-strategy-is-best-replay), [calls on a busy machine](measurement.md#calls-on-a-busy-machine).
+More figures: [models](models.md#how-fast) beside ONNX Runtime,
+[schedules without templates](rules.md#how-good-they-are), [strategies](search.md#which-strategy-is-best-replay),
+[calls on a busy machine](measurement.md#calls-on-a-busy-machine).
 """
 
 
 def files() -> dict[str, str]:
     """The texts of the page and its charts, by path below `docs/`."""
-    operators, jit = (json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in ("operators", "jit"))
-    ratios = [(r["title"], [(f"{r['ratio']:.2f}, {r['best_peer']}", r["ratio"])]) for r in operators["rows"] if r["ratio"]]
+    operators, jit = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("operators", "jit"))
+    ratios = [(r["title"], [(f"{r['ratio']:.2f}, {r['best_peer']}", r["ratio"])]) for r in operators["rows"]]
     beside = [(n, [(f"{r[f'over_{k}']:.1f}, {k}", r[f"over_{k}"]) for k in ("numpy", "numba")]) for n, r in jit.items()]
     search = searches_of(read_files([RECORDS / "box_blur.llvm.jsonl"]).records)[0]
     m = operators["machine"]
@@ -136,11 +138,11 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def _ratios(rows: list[tuple[str, list[tuple[str, float]]]], about: str) -> str:
-    """Bars on a scale of powers, from a line at 1 to the right where it is faster; none is longer than that of `MOST`."""
+    """Bars on a scale of powers, from a line at 1 to the right where it is faster; they end at `MOST`."""
     one, room = 208.0, 90.0
     parts, top = [], 4.0
     for name, bars in rows:
-        parts.append(label(198, top + 8 * len(bars) + 3, name, "end"))
+        parts.append(label(198, top + 8 * len(bars) + 3, name, "end", "small" if len(name) > 30 else ""))
         for k, (text, value) in enumerate(bars):
             long = room * math.log(min(value, MOST)) / math.log(MOST)
             x, y = (one, top + 15 * k) if long >= 0 else (one + long, top + 15 * k)
@@ -155,7 +157,8 @@ def _alone(html: str) -> str:
     """The first chart of a page as a file of its own."""
     chart = re.search(r"<svg.*?</svg>", html, re.DOTALL)
     assert chart is not None
-    style = f"<style>{colours('svg')}{STYLE}.paper{{fill:var(--bg)}}</style><rect class='paper' width='100%' height='100%'/>"
+    style = f"<style>{colours('svg')}{STYLE}.paper{{fill:var(--bg)}}</style>"
+    style += "<rect class='paper' width='100%' height='100%'/>"
     return re.sub(r"^<svg([^>]*)>", rf'<svg xmlns="http://www.w3.org/2000/svg"\1>{style}', chart.group()) + "\n"
 
 

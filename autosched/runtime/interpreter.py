@@ -29,7 +29,6 @@ from autosched.ir.functions import call_symbol, find_numpy, find_symbol, get_glo
 from autosched.ir.ops import as_type, evaluated
 from autosched.runtime.shadow import Access, Finding, Findings, Fork, Memory, Party, Place, Task
 
-
 #: called with a buffer, the elements of it that a load, store or prefetch names, that one, and the loops around it
 Watch = Callable[[S.Buffer, Sequence[tuple[int, ...]], Expr | S.Store | S.Prefetch, Place | None], None]
 

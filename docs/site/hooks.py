@@ -1,7 +1,8 @@
-"""What mkdocs does besides: the files of the checkout that are pages, too, and docstrings as Markdown."""
+"""What mkdocs does besides: pages made of other files of the checkout, and of notebooks as they were saved."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from pathlib import Path
@@ -9,23 +10,64 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-ROOT = Path(__file__).parents[2]
+DOCS = Path(__file__).parents[1]
 #: page -> the file of the checkout that it shows
 PAGES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+#: pages that the navigation has a place for, and that need not be there
+OPTIONAL = ("cookbook.md", "deployment.md")
 
 # the names of intrinsics come from a table, which is not read as code
 logging.getLogger("mkdocs.plugins.griffe").addFilter(lambda record: "MATH" not in record.getMessage())
 
 
+def on_config(config: Any) -> Any:
+    """The navigation has the notebooks that there are, and no optional page that is not there."""
+    notebooks = [f"notebooks/{p.stem}.md" for p in sorted((DOCS / "notebooks").glob("*.ipynb"))]
+    for section in config.nav:
+        for title, items in section.items():
+            kept = [x for x in items if not _missing(x)]
+            section[title] = [{"Notebooks": notebooks} if x == {"Notebooks": "notebooks/"} else x for x in kept]
+            section[title] = [x for x in section[title] if x != {"Notebooks": []}]
+    return config
+
+
+def _missing(item: Any) -> bool:
+    name = next(iter(item.values())) if isinstance(item, dict) else item
+    return name in OPTIONAL and not (DOCS / name).exists()
+
+
 def on_files(files: Files, config: Any) -> Files:
     for page, source in PAGES.items():
-        text = (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+        text = (DOCS.parent / source).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, page, content=text))
+    for file in [f for f in files if f.src_uri.endswith(".ipynb")]:
+        cells = json.loads(file.content_string)["cells"]
+        files.remove(file)
+        page = file.src_uri.replace(".ipynb", ".md")
+        files.append(File.generated(config, page, content="\n\n".join(map(_markdown, cells))))
     return files
 
 
 def on_page_markdown(markdown: str, **given: Any) -> str:
-    """Links that leave `docs/` lead to those pages."""
+    """Links that leave `docs/` lead to those pages, and links to notebooks to what is made of them."""
     for page, source in PAGES.items():
         markdown = re.sub(rf"\]\((\.\./)+{source}", f"]({page}", markdown)
-    return markdown
+    return re.sub(r"\]\(([^)#:]+)\.ipynb", r"](\1.md", markdown)
+
+
+def _markdown(cell: dict[str, Any]) -> str:
+    """A cell of a notebook, with its outputs."""
+    source = "".join(cell["source"])
+    if cell["cell_type"] != "code":
+        return source
+    return "\n\n".join([f"```python\n{source}\n```", *map(_output, cell["outputs"])])
+
+
+def _output(output: dict[str, Any]) -> str:
+    data = {k: "".join(v) for k, v in output.get("data", {"text/plain": output.get("text", "")}).items()}
+    if "image/png" in data:
+        return f'<img alt="" src="data:image/png;base64,{data["image/png"].strip()}">'
+    html = data.get("image/svg+xml") or data.get("text/html")
+    if html is not None:
+        return "<div>" + re.sub(r"\n\s*\n", "\n", html) + "</div>"
+    return f"```text\n{data.get('text/plain', '').rstrip()}\n```"

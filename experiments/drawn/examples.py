@@ -109,8 +109,8 @@ PAGES: dict[str, tuple[str, list[Example]]] = {
                 "A, B",
                 (Space("B", ("i",)), Space("B", ("i.outer", "i.inner"))),
                 title="A tail that is shifted inwards",
-                about="The last block moves back, so that it is full: elements 6 and 7 are computed twice, and no condition "
-                "is left.",
+                about="The last block moves back, so that it is full: elements 6 and 7 are computed twice, and no "
+                "condition is left.",
             ),
             Example(
                 "tile",
@@ -146,8 +146,8 @@ PAGES: dict[str, tuple[str, list[Example]]] = {
                 's[B].compute_at(s[C], "y")',
                 "A, C",
                 _same(Time(("A", "B", "C"))),
-                about="Before, all of `B` is stored, and read long after. Afterwards it has three elements, just before "
-                "they are read, and most are computed three times.",
+                about="Before, all of `B` is stored, and read long after. Afterwards it has three elements, computed "
+                "just before they are read, and most of them three times.",
             ),
             Example(
                 "store_at",
@@ -155,8 +155,8 @@ PAGES: dict[str, tuple[str, list[Example]]] = {
                 "s[B].store_at(s[C], outer)",
                 "A, C",
                 _same(Time(("A", "B", "C"))),
-                about="In each block of four rows, an iteration computes the one row that those before have not. It takes the "
-                "place of the oldest: `B` has room for one window.",
+                about="In each block of four rows, an iteration computes the one row that those before have not. It "
+                "takes the place of the oldest: `B` has room for one window.",
             ),
             Example("compute_inline", _CHAIN, "s[B].compute_inline()", "A, C", _same(Time(("A", "B", "C")))),
             Example(
@@ -202,8 +202,8 @@ PAGES: dict[str, tuple[str, list[Example]]] = {
                 "A, B",
                 _same(Order("B", by_statement=True)),
                 after="unroll",
-                about="Here colours are statements of the program: four copies, each with a constant in place of the loop's "
-                "variable.",
+                about="Here colours are statements of the program: four copies, each with a constant in place of the "
+                "loop's variable.",
             ),
             Example(
                 "bind",
@@ -379,7 +379,7 @@ s = create_schedule(B)
                 "partial = s.rfactor(B, inner)",
                 "A, B",
                 _same(Time(("B.rf", "B"))),
-                about="`B.rf` holds four sums for each element of `B`, which vectors or threads can compute side by side.",
+                about="`B.rf` holds four sums for each element of `B`, which vectors can compute side by side.",
             ),
             Example(
                 "decompose_reduction",

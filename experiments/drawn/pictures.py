@@ -13,15 +13,20 @@ from math import prod
 from typing import Protocol
 
 from autosched.html.charts import COLOURS, colours
-from drawn.runs import Element, Run, Step
+from drawn.runs import Element, Run
 
 WIDTH = 400
 _EDGE, _HEAD, _LONGEST = 8, 24, 30
+_COLOURS = "".join(
+    f".f{k}{{fill:var(--c{k});fill-opacity:.3;stroke:var(--c{k})}}.s{k}{{fill:var(--c{k})}}" for k in range(COLOURS)
+)
 _STYLE = f"""<style>{colours("svg")}
-.paper{{fill:var(--bg)}}text{{font:11px system-ui,sans-serif;fill:var(--fg)}}.dim{{fill:var(--dim)}}.small{{font-size:9px}}
+.paper{{fill:var(--bg)}}text{{font:11px system-ui,sans-serif;fill:var(--fg)}}.dim{{fill:var(--dim)}}
+.small{{font-size:9px}}
 .head{{font-weight:600}}.empty{{fill:none;stroke:var(--rule)}}.way{{fill:none;stroke:var(--fg);stroke-opacity:.2}}
-.band{{fill:var(--code)}}.asked{{fill:none;stroke:var(--c4)}}.read{{fill:none;stroke:var(--dim);stroke-width:1}}.cut{{stroke:var(--rule)}}
-{"".join(f".f{k}{{fill:var(--c{k});fill-opacity:.3;stroke:var(--c{k})}}.s{k}{{fill:var(--c{k})}}" for k in range(COLOURS))}
+.band{{fill:var(--code)}}.asked{{fill:none;stroke:var(--c4)}}
+.read{{fill:none;stroke:var(--dim);stroke-width:1}}.cut{{stroke:var(--rule)}}
+{_COLOURS}
 </style>"""
 
 
@@ -75,7 +80,7 @@ class Space:
 
     tensor: str
     loops: tuple[str, ...]
-    legend: str = "Each cell is an iteration, with the index of the element that it stores; an empty one stores nothing."
+    legend: str = "A cell with an index is an iteration that stores that element; an empty cell stores nothing."
 
     def panel(self, run: Run, longest: int) -> tuple[list[str], float]:
         *down, across = self.loops
@@ -134,7 +139,8 @@ class Memory:
         for at in range(total):
             x, y = _EDGE + wide * (at % self.row), high * (at // self.row)
             e = held.get(at)
-            parts.append(_cell(x + 1, y + 1, wide - 2, high - 2, "empty" if e is None else "f1" if e[-1] == 0 else "f0"))
+            kind = "empty" if e is None else "f1" if e[-1] == 0 else "f0"
+            parts.append(_cell(x + 1, y + 1, wide - 2, high - 2, kind))
             if e is not None:
                 parts.append(label(x + wide / 2, y + 13.5, ",".join(map(str, e)), "middle", "small"))
         return parts, high * -(-total // self.row)
