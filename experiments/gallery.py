@@ -16,8 +16,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from drawn.pictures import drawing, label
+from drawn.pictures import Order, drawing, label, picture
+from drawn.runs import run
 
+from autosched import lower
 from autosched.html.charts import STYLE, colours
 from autosched.html.search import convergence, searches_of
 from autosched.records import read_files
@@ -115,6 +117,7 @@ def files() -> dict[str, str]:
     table = _table([_row(r) for r in operators["rows"]])
     return {
         "gallery.md": PAGE.format(photographs=PHOTOGRAPHS, operators=table, machine=machine, most=MOST),
+        "gallery/first-steps.svg": _first_steps(),
         "gallery/operators.svg": _ratios(ratios, "times as fast as the best peer"),
         "gallery/jit.svg": _ratios(beside, "times as fast as NumPy and as numba"),
         "gallery/search.svg": _alone(convergence(search)),
@@ -160,6 +163,20 @@ def _alone(html: str) -> str:
     style = f"<style>{colours('svg')}{STYLE}.paper{{fill:var(--bg)}}</style>"
     style += "<rect class='paper' width='100%' height='100%'/>"
     return re.sub(r"^<svg([^>]*)>", rf'<svg xmlns="http://www.w3.org/2000/svg"\1>{style}', chart.group()) + "\n"
+
+
+def _first_steps() -> str:
+    """The schedule by hand of `docs/first-steps.md`."""
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs" / "first-steps.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    by_hand = next(b for b in blocks if "s.stages" in b)
+    names: dict[str, Any] = {}
+    exec(blocks[0].replace("result = sharpen(image)", "result = sharpen.fn(image)"), names)
+    exec(by_hand.partition("by_hand =")[0], names)
+    s = names["s"]
+    done = run(s, lower(s, names["small"].args), "simplify", {})
+    return picture([("8 x 16 pixels", done, Order(s.stages[-1].name))], "a schedule of the first steps")
 
 
 def photographs() -> dict[str, Any]:

@@ -77,13 +77,13 @@ def _section(e: Example, file: str, again: bool) -> tuple[str, str]:
     """An example as Markdown, and its picture."""
     names: dict[str, Any] = {"create_schedule": create_schedule, "lower": lower, "te": te}
     exec(e.before, names)
-    seen = []
-    for call in ("", e.call):
-        exec(call, names)
-        seen.append(_seen(e, names))
-    (before, run_before), (after, run_after) = seen
-    kinds = zip(("before", "after"), (run_before, run_after), e.drawn, strict=True)
-    drawn = picture([*kinds], f"{e.primitive}: {e.call}")
+    before, (first, *_) = _seen(e, names)
+    exec(e.call, names)
+    after, runs = _seen(e, names)
+    given = [", ".join(f"{k} = {v}" for k, v in sizes.items()) for sizes in e.sizes]
+    panels = [("before", first, e.drawn[0])]
+    panels += [(f"after, {x}" if x else "after", done, e.drawn[1]) for x, done in zip(given, runs, strict=True)]
+    drawn = picture(panels, f"{e.primitive}: {e.call}")
     parts = [f"### {e.title}" if again else f"## {e.primitive}"]
     if not again:
         first, *more = _paragraphs(e.primitive)
@@ -100,12 +100,12 @@ def _section(e: Example, file: str, again: bool) -> tuple[str, str]:
     return "\n" + "\n\n".join(parts) + "\n", drawn
 
 
-def _seen(e: Example, names: dict[str, Any]) -> tuple[str, Run]:
-    """The loops of an example as text, and what they do."""
+def _seen(e: Example, names: dict[str, Any]) -> tuple[str, list[Run]]:
+    """The loops of an example as text, and what they do in calls of these sizes."""
     s = names["s"]
     lowered: Lowered = lower(s, [names[t] for t in e.tensors.split(", ")], target=e.target)
     text = format_function(lowered.structure.after(e.after)) if e.after else str(lowered)
-    return text.strip(), run(s, lowered, e.after or "simplify", e.sizes)
+    return text.strip(), [run(s, lowered, e.after or "simplify", sizes) for sizes in e.sizes]
 
 
 def _signature(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from drawn.pictures import Kind, Memory, Order, Space, Time
 
@@ -24,7 +24,7 @@ class Example:
     drawn: tuple[Kind, Kind]
     after: str = ""
     target: str = "llvm"
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: tuple[dict[str, int], ...] = ({},)  #: of the calls that are drawn; the first is drawn before, too
     about: str = ""
     title: str = ""  #: of a second example of a primitive
 
@@ -275,8 +275,9 @@ outer, inner = s[B].split("i", factor=4)
                 "s[B].specialize(n % 4 == 0)",
                 "A, B",
                 _same(Order("B", by_statement=True)),
-                sizes={"n": 12},
-                about="The picture is of a call with `n` = 12, for which a version without conditions is there.",
+                sizes=({"n": 12}, {"n": 10}),
+                about="Colours are statements: a call with `n` = 12 takes the version without conditions, one with "
+                "`n` = 10 the other.",
             ),
             Example(
                 "pragma",
@@ -291,7 +292,7 @@ outer, inner = s[B].split("i", factor=4)
     "storage": (
         "Storage: where and how a stage is stored",
         [
-            Example("set_scope", _COPY, 's[B].set_scope("local")', "A, C", _same(Time(("A", "B", "C")))),
+            Example("set_scope", _CHAIN, 's[B].set_scope("local")', "A, C", _same(Time(("A", "B", "C")))),
             Example(
                 "storage_align",
                 _COPY,
@@ -461,6 +462,8 @@ s = create_schedule(B)
                 's.separate_reduction(B, "q")',
                 "A, B",
                 _same(Time(("B.first", "B"))),
+                about="A result adds three sums of the first pass in place of nine elements. The larger the window and "
+                "the more results share a sum, the more that saves.",
             ),
         ],
     ),

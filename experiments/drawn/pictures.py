@@ -13,12 +13,13 @@ from math import prod
 from typing import Protocol
 
 from autosched.html.charts import COLOURS, colours
-from drawn.runs import Element, Run
+from drawn.runs import Element, Run, workers_of
 
 WIDTH = 400
 _EDGE, _HEAD, _LONGEST = 8, 24, 30
 _COLOURS = "".join(
-    f".f{k}{{fill:var(--c{k});fill-opacity:.3;stroke:var(--c{k})}}.s{k}{{fill:var(--c{k})}}" for k in range(COLOURS)
+    f".f{k}{{fill:var(--c{k});fill-opacity:calc(.06 + .5*var(--l,.5));stroke:var(--c{k})}}.s{k}{{fill:var(--c{k})}}"
+    for k in range(COLOURS)
 )
 _STYLE = f"""<style>{colours("svg")}
 .paper{{fill:var(--bg)}}text{{font:11px system-ui,sans-serif;fill:var(--fg)}}.dim{{fill:var(--dim)}}
@@ -48,7 +49,7 @@ class Order:
     by_statement: bool = False  #: a colour for each copy of the store, not for each worker
     legend: str = (
         "Each cell is an element, its number the step that stores it; a wide cell is a vector. Colours are workers, "
-        "which run side by side, and each counts its own steps."
+        "iterations of a parallel loop or work-items: each counts its own steps, the later the darker."
     )
 
     def panel(self, run: Run, longest: int) -> tuple[list[str], float]:
@@ -56,7 +57,8 @@ class Order:
         shape = run.shapes[self.tensor]
         rows, columns = (1, *shape)[-2:]
         size = min(_LONGEST, (WIDTH - 2 * _EDGE) / columns)
-        workers = {w: n for n, w in enumerate(run.workers)}
+        workers = {w: n for n, w in enumerate(workers_of(steps))}
+        last = {step.worker: step.number for step in steps}
         full = {(0, *e)[-2:] for step in steps for e in step.elements}
         empty = [(y, x) for y in range(rows) for x in range(columns) if (y, x) not in full]
         parts = [_cell(_EDGE + size * x, size * y, size, size, "empty") for y, x in empty]
@@ -66,7 +68,8 @@ class Order:
             colour = step.statement if self.by_statement else workers[step.worker]
             for y, x, wide in _bars([(0, *e)[-2:] for e in step.elements]):
                 left, top = _EDGE + size * x, size * y
-                parts.append(_cell(left + 1, top + 1, size * wide - 2, size - 2, f"f{colour % COLOURS}"))
+                shade = "" if self.by_statement else f'" style="--l:{step.number / last[step.worker]:.2f}'
+                parts.append(_cell(left + 1, top + 1, size * wide - 2, size - 2, f"f{colour % COLOURS}{shade}"))
                 labels.append(label(left + size * wide / 2, top + size / 2 + 3.5, str(step.number), "middle", "small"))
                 centres.setdefault(step.worker, []).append((left + size * wide / 2, top + size / 2))
         ways = ["M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places) for places in centres.values()]
@@ -87,7 +90,7 @@ class Space:
         columns = run.extents[across]
         left = 8 + (6.2 * max(len(", ".join(down)) + 4, 12) if down else 0)
         wide = min(46.0, (WIDTH - _EDGE - left) / columns)
-        high, top = 22, 18
+        high, top, small = 22, 18, "small" if wide < 20 else ""
         rows: dict[Element, int] = {}
         for k in range(prod(run.extents[x] for x in down)):
             place = []
@@ -111,7 +114,7 @@ class Space:
                 full.add((y, at[across]))
                 x = left + wide * at[across]
                 parts.append(_cell(x + 1, top + high * y + 1, wide - 2, high - 2, f"f{colour % COLOURS}"))
-                parts.append(label(x + wide / 2, top + high * y + 15, ",".join(map(str, e)), "middle"))
+                parts.append(label(x + wide / 2, top + high * y + 15, ",".join(map(str, e)), "middle", small))
         empty = [(y, x) for y in rows.values() for x in range(columns) if (y, x) not in full]
         parts += [_cell(left + wide * x + 1, top + high * y + 1, wide - 2, high - 2, "empty") for y, x in empty]
         return parts, top + high * len(rows)
@@ -158,8 +161,9 @@ class Time:
 
     def panel(self, run: Run, longest: int) -> tuple[list[str], float]:
         names = [t for t in self.tensors if t in run.shapes]
+        scopes = {t: f"{t} {run.scopes[t]}" for t in names if run.scopes[t] != "global"}
         sizes = {t: prod(run.shapes[t]) for t in names}
-        left = _EDGE + 6.3 * max(len(t) for t in self.tensors) + 6
+        left = _EDGE + 6.3 * max(len(scopes.get(t, t)) for t in self.tensors) + 6
         gap = min((WIDTH - _EDGE - left) / longest, 22.0)
         high = max(5.0, min(10.0, 200 / sum(sizes.values())))
         tops, top = {}, 0.0
@@ -168,7 +172,7 @@ class Time:
             tops[t] = top
             tall = high * sizes[t]
             parts.append(_cell(left, top, gap * len(run.steps), tall, "band"))
-            parts.append(label(left - 6, top + min(tall / 2 + 4, 40), t, "end"))
+            parts.append(label(left - 6, top + min(tall / 2 + 4, 40), scopes.get(t, t), "end"))
             top += tall + 7
         for n, step in enumerate(run.steps):
             x = left + gap * (n + 0.5)
@@ -196,7 +200,7 @@ def picture(panels: Sequence[tuple[str, Run, Kind]], about: str) -> str:
     for name, run, kind in panels:
         inside, height = kind.panel(run, longest)
         parts.append(label(_EDGE, top + 17, name, kind="head"))
-        parts.append(label(WIDTH - _EDGE, top + 17, counted(run, isinstance(kind, Time)), "end", "dim"))
+        parts.append(label(WIDTH - _EDGE, top + 17, counted(run, kind), "end", "dim"))
         parts.append(f'<g transform="translate(0 {top + _HEAD:g})">{"".join(inside)}</g>')
         top += _HEAD + height + 10
     return drawing(parts, top, about)
@@ -211,14 +215,16 @@ def drawing(parts: Sequence[str], height: float, about: str) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{title}\n{_STYLE}\n{paper}\n{lines}\n</svg>\n'
 
 
-def counted(run: Run, reads: bool) -> str:
-    """`4 workers, 12 steps each`."""
-    stored = sum(len(step.elements) for step in run.steps)
-    workers = len(run.workers)
-    longest = max(step.number for step in run.steps)
+def counted(run: Run, kind: Kind) -> str:
+    """`4 workers, 12 steps each`, of the tensor that is drawn, or of the whole run."""
+    found = run.of(kind.tensor) if isinstance(kind, Order | Space | Memory) else run.steps
+    stored = sum(len(step.elements) for step in found)
+    workers = len(workers_of(found))
+    longest = max(sum(step.worker == w for step in found) for w in workers_of(found))
     steps = f"{longest} steps" if workers == 1 else f"{workers} workers, {longest} steps each"
     more = "" if stored == longest * workers else f", {stored} elements stored"
-    return f"{steps}{more}, {sum(len(step.reads) for step in run.steps)} reads" if reads else f"{steps}{more}"
+    reads = f", {sum(len(step.reads) for step in found)} reads" if isinstance(kind, Time) else ""
+    return f"{steps}{more}{reads}"
 
 
 # -- elements ---------------------------------------------------------------------------------------

@@ -47,11 +47,6 @@ class Run:
     strides: dict[str, Element]
     scopes: dict[str, str]
     extents: dict[str, int]  #: of the loops of each stage, by name
-    statements: int
-
-    @property
-    def workers(self) -> list[tuple[int, ...]]:
-        return list(dict.fromkeys(step.worker for step in self.steps))
 
     def of(self, buffer: str) -> list[Step]:
         return [step for step in self.steps if step.buffer == buffer]
@@ -75,8 +70,12 @@ def run(s: Schedule, lowered: Lowered, after: str, sizes: dict[str, int]) -> Run
         {b.name: _numbers(b.strides, given) for b in buffers if b.strides},
         {b.name: b.scope for b in buffers},
         {loop.name: int(e.value) for loop, e in of_loops if e.op == "const"},
-        len(watcher.statements),
     )
+
+
+def workers_of(steps: Sequence[Step]) -> list[Element]:
+    """The workers, in the order in which they begin."""
+    return list(dict.fromkeys(step.worker for step in steps))
 
 
 class _Watcher:
