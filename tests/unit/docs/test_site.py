@@ -38,6 +38,12 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert not anchor or anchor in _anchors(to), f"{document.name} links to {target}#{anchor}, of {_anchors(to)}"
 
 
+def test_every_picture_is_shown_somewhere() -> None:
+    pictures = {p for kind in ("svg", "jpg", "png") for p in DOCS.rglob(f"*.{kind}")}
+    shown = {(d.parent / x).resolve() for d in DOCUMENTS for x in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", _prose(d))}
+    assert {p.resolve() for p in pictures} <= shown
+
+
 def test_every_page_is_in_the_navigation() -> None:
     _, _, navigation = (CHECKOUT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")
     listed = re.findall(r"[\w/-]+\.md\b", navigation)
