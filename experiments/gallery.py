@@ -11,8 +11,11 @@ import json
 import math
 import re
 import sys
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -179,19 +182,22 @@ def _first_steps() -> str:
     return picture([("8 x 16 pixels", done, Order(s.stages[-1].name))], "a schedule of the first steps")
 
 
-def photographs() -> dict[str, Any]:
-    """The arrays that the page's program makes, by the name of their file."""
+def photographs() -> dict[str, bytes]:
+    """The photographs that the page's program makes, as JPEG, by the name of their file."""
     names: dict[str, Any] = {}
     exec(PHOTOGRAPHS, names)
-    return {f"{name}.jpg": names[name] for name in ("photo", "blurred", "edges", "sharp")}
+    found = {}
+    for name in ("photo", "blurred", "edges", "sharp"):
+        file = BytesIO()
+        Image.fromarray(names[name]).save(file, "JPEG", quality=85)
+        found[f"{name}.jpg"] = file.getvalue()
+    return found
 
 
 if __name__ == "__main__":
-    from PIL import Image
-
     FOLDER.mkdir(exist_ok=True)
     for name, text in files().items():
         (ROOT / "docs" / name).write_text(text, encoding="utf-8")
-    for name, array in photographs().items():
-        Image.fromarray(array).save(FOLDER / name, quality=85)
+    for name, photograph in photographs().items():
+        (FOLDER / name).write_bytes(photograph)
     print(f"{FOLDER}: {len(files())} texts, {len(photographs())} photographs")

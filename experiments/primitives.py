@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from drawn.examples import PAGES, Example
@@ -80,6 +82,7 @@ def _section(e: Example, file: str, again: bool) -> tuple[str, str]:
     before, (first, *_) = _seen(e, names)
     exec(e.call, names)
     after, runs = _seen(e, names)
+    assert all(np.allclose(a, b) for a, b in zip(first.results, runs[0].results, strict=True)), e.primitive
     given = [", ".join(f"{k} = {v}" for k, v in sizes.items()) for sizes in e.sizes]
     panels = [("before", first, e.drawn[0])]
     panels += [(f"after, {x}" if x else "after", done, e.drawn[1]) for x, done in zip(given, runs, strict=True)]

@@ -47,6 +47,7 @@ class Run:
     strides: dict[str, Element]
     scopes: dict[str, str]
     extents: dict[str, int]  #: of the loops of each stage, by name
+    results: list[np.ndarray]
 
     def of(self, buffer: str) -> list[Step]:
         return [step for step in self.steps if step.buffer == buffer]
@@ -70,6 +71,7 @@ def run(s: Schedule, lowered: Lowered, after: str, sizes: dict[str, int]) -> Run
         {b.name: _numbers(b.strides, given) for b in buffers if b.strides},
         {b.name: b.scope for b in buffers},
         {loop.name: int(e.value) for loop, e in of_loops if e.op == "const"},
+        [arrays[i] for i in f.outputs],
     )
 
 

@@ -415,3 +415,23 @@ def test_default_schedules_of_the_search_spaces_are_clean(name: str) -> None:
     for target in ("llvm", "opencl"):
         s = default_schedule(w.args, Target.parse(target))
         assert autosched.sanitize(s, *w.sample_inputs(sizes), target=target, args=w.args) == ()
+
+
+def test_a_run_may_be_watched() -> None:
+    a = te.placeholder((3,), name="a")
+    b = te.compute((2,), lambda i: a[i] + a[i + 1], name="b")
+    s = create_schedule(b)
+    s[b].prefetch(a, "i", 2)
+    seen: list[str] = []
+    interpret(
+        lower_structure(s, [a, b], "llvm").after("simplify"),
+        [np.arange(3, dtype="float32"), np.zeros(2, "float32")],
+        watch=lambda buffer, at, by, loops: seen.append(f"{type(by).__name__} {buffer.name}{at} {list(loops or ())}"),
+    )
+    first = seen[: len(seen) // 2]
+    assert [x for x in first if "Prefetch" not in x] == [
+        "Expr a[(0,)] [('i', 0)]",
+        "Expr a[(1,)] [('i', 0)]",
+        "Store b[(0,)] [('i', 0)]",
+    ]
+    assert {"Prefetch a[(2,)] [('i', 0)]", "Prefetch a[(3,)] [('i', 0)]"} <= set(first)
