@@ -49,7 +49,8 @@ _INDEX = """\
 
 A schedule is made of these calls. Each page shows what a call does to a small program: drawn, as code, and as the loops
 before and after. The pictures are made from runs of the lowered program (`experiments/primitives.py`), and a test makes
-them anew. [Schedules](../schedules.md) has the words; `help(s[B].split)` has the same text as here.
+them anew. [Schedules](../schedules.md) has the words; `help(s[B].split)` has the same text as here. What leaves
+decisions to a search (`define_split`, `choose`, ...) is in [templates](../templates.md).
 
 """
 

@@ -49,10 +49,11 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **given: Any) -> str:
-    """Links that leave `docs/` lead to those pages, and links to notebooks to what is made of them."""
+    """Links that leave `docs/` lead to those pages, links to notebooks to what is made of them. `[x.md]` is called x."""
     for page, source in PAGES.items():
         markdown = re.sub(rf"\]\((\.\./)+{source}", f"]({page}", markdown)
-    return re.sub(r"\]\(([^)#:]+)\.ipynb", r"](\1.md", markdown)
+    markdown = re.sub(r"\]\(([^)#:]+)\.ipynb", r"](\1.md", markdown)
+    return re.sub(r"\[(?:docs/)?([\w-]+)\.md\]\(", r"[\1](", markdown)
 
 
 def _markdown(cell: dict[str, Any]) -> str:
