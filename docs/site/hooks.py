@@ -49,7 +49,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **given: Any) -> str:
-    """Links that leave `docs/` lead to those pages, links to notebooks to what is made of them. `[x.md]` is called x."""
+    """Links that leave `docs/` lead to those pages, links to notebooks to what is made of them; `[x.md]` reads x."""
     for page, source in PAGES.items():
         markdown = re.sub(rf"\]\((\.\./)+{source}", f"]({page}", markdown)
     markdown = re.sub(r"\]\(([^)#:]+)\.ipynb", r"](\1.md", markdown)
