@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[1]
 #: page -> the file of the checkout that it shows
 PAGES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 #: pages that the navigation has a place for, and that need not be there
-OPTIONAL = ("cookbook.md", "deployment.md")
+OPTIONAL = ("deployment.md",)
 
 # the names of intrinsics come from a table, which is not read as code
 logging.getLogger("mkdocs.plugins.griffe").addFilter(lambda record: "MATH" not in record.getMessage())

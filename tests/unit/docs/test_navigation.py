@@ -11,7 +11,7 @@ from golden_files import CHECKOUT
 DOCS = CHECKOUT / "docs"
 DOCUMENTS = [*sorted(CHECKOUT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 #: made by `docs/site/hooks.py` of files outside of `docs/`, and places for what need not be there
-MADE, OPTIONAL = {"contributing.md", "changelog.md"}, {"cookbook.md", "deployment.md"}
+MADE, OPTIONAL = {"contributing.md", "changelog.md"}, {"deployment.md"}
 
 
 def _prose(document: Path) -> str:
