@@ -272,6 +272,33 @@ def sketch(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
+def choose(parser: argparse.ArgumentParser) -> None:
+    """Make a schedule by hand: a sketch, then a value for each knob, with the time that a model of this machine
+    predicts for each, the best on record, and what it changes in the loop nest.
+
+    Questions go to standard error; the schedule is printed as Python, as `show` prints it. What --sketch and --set
+    answer is not asked, nor is anything with --yes, which takes what is predicted best.
+
+    examples:
+      %(prog)s matmul
+      %(prog)s box_blur --sketch 1 --set lanes=32
+      %(prog)s matmul --space auto --yes --measure
+    """
+    options.add_workload(parser)
+    options.add_target(parser)
+    parser.add_argument("--space", choices=SPACES, default="", help="which sketches: as for `tune`")
+    options.add_list(parser, "--rule", "NAME", "a sketch rule, as for `tune`; may be repeated")
+    options.add_count(parser, "--sketch", "the sketch of this number, as `sketch` counts them")
+    about = "the value of a knob; may be repeated"
+    options.add_list(parser, "--set", "KNOB=VALUE", about, options.assignment("--set", "rows=4"))
+    options.add_flag(parser, "--yes", "ask nothing: take what is predicted best for the rest")
+    options.add_flag(parser, "--measure", "build it, verify it, time it beside the default schedule, and record it")
+    parser.add_argument("-o", "--output", metavar="FILE.py", help="write the schedule to a file")
+    options.add_flag(parser, "--force", "replace a file that is there")
+    options.add_records(parser, help="folder of the records to show and, with --measure, to add to")
+    options.add_json(parser)
+
+
 def explain(parser: argparse.ArgumentParser) -> None:
     """Say what each call of a schedule is worth: undo it, measure again, interleaved with the schedule as it is.
 
@@ -493,6 +520,7 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "run": (run, "run a workload on an image"),
     "show": (show, "print a schedule, its loops, source or assembly"),
     "sketch": (sketch, "print what tuning searches, as templates to edit"),
+    "choose": (choose, "make a schedule by hand, with what each choice comes to"),
     "explain": (explain, "say what each call of a schedule is worth"),
     "simplify": (simplify, "leave out of a schedule what is worth nothing"),
     "list": (list_names, "list workloads, strategies, models, rules, targets and passes"),

@@ -103,6 +103,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "tuning",
         "kernels",
         "plugins",
+        "predicting",
         "report",
         "explaining",
         "search_options",
