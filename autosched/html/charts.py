@@ -157,9 +157,9 @@ class Chart:
         return _picture([*parts, *self._parts], self.height, about)
 
 
-def bars(rows: Sequence[tuple[str, float, str]], about: str) -> str:
-    """Bars across: name, length as a number, text at the end."""
-    most = max((value for _, value, _ in rows), default=1.0) or 1.0
+def bars(rows: Sequence[tuple[str, float, str]], about: str, most: float = 0.0) -> str:
+    """Bars across: name, length as a number, text at the end. A bar of `most` is as long as can be."""
+    most = max([most, *(value for _, value, _ in rows)]) or 1.0
     parts = []
     for k, (name, value, text) in enumerate(rows):
         y, long = 6 + 26 * k, max(1.0, 300 * value / most)

@@ -10,7 +10,8 @@ from autosched.html import page
 from autosched.html.charts import STYLE as CHARTS
 from autosched.html.charts import colours
 from autosched.html.nests import nest_html
-from autosched.html.search import convergence, searches_of
+from autosched.html.numbers import searches_of
+from autosched.html.search import convergence
 from autosched.ir.attached import attach
 from autosched.ir.stmt import Function
 from autosched.lowering.pipeline import Lowered, lower

@@ -11,7 +11,7 @@ from autosched import __version__
 from autosched.errors import RecordError, UsageError, check_path, named_file
 from autosched.explaining import explain
 from autosched.html import page, schedule, search
-from autosched.html.search import Search, searches_of
+from autosched.html.numbers import Search, searches_of, workload_of
 from autosched.places import write_whole
 from autosched.records import Record, read_files
 from autosched.report.text import seconds
@@ -72,11 +72,11 @@ def _index(searches: Sequence[Search]) -> str:
 
 
 def _section(number: int, one: Search, explained: Path | None) -> str:
-    w = schedule.workload_of(one)
+    w = workload_of(one)
     head = f'<h2 id="s{number}">{escape(one.name)}</h2>'
     where = page.paragraph(f"{one.task.target} on {one.task.device or 'an unnamed device'}", dim=True)
-    parts = [head, where, search.summary(one, schedule.near_limit(one, w)), search.convergence(one)]
-    parts += [search.best_table(one), schedule.sections(one, w)]
+    parts = [head, where, search.summary(one, w), search.convergence(one)]
+    parts += [search.roofline(one, w), search.best_table(one), schedule.sections(one, w)]
     if explained is not None and one.best is not None and w is not None:
         parts.append(
             page.section("What each call is worth", page.code(str(explain(one.best.id, records=str(explained)))))
