@@ -138,16 +138,42 @@ def run_model(parser: argparse.ArgumentParser) -> None:
       %(prog)s model.onnx --compare onnxruntime
     """
     _add_model(parser)
-    about = "FILE.npz with arrays by name, NAME=FILE.npy or NAME=IMAGE; may be repeated"
-    options.add_list(parser, "--inputs", "FILE", about)
-    about = "what pixels of images become: raw 0 to 255, unit 0 to 1, centred -1 to 1, imagenet (mean, deviation)"
-    parser.add_argument("--pixels", choices=PIXELS, default="unit", help=f"{about}; default unit")
+    _add_inputs(parser)
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs")
     options.add_flag(parser, "--profile", "print each kernel: time, share of the roofline, origin of its schedule")
     options.add_flag(parser, "--verify", "compare every intermediate with onnx.reference; exit status 5 if one differs")
     parser.add_argument("--compare", choices=("onnxruntime",), help="time another runtime beside it")
     options.add_effort(parser)
     _add_source(parser)
+
+
+def report_model(parser: argparse.ArgumentParser) -> None:
+    """Write a model as a page: the network as a picture with the time of each kernel, and a table of them.
+
+    Inputs are as for `run`; those that are not given are random. The page needs no network and no other file.
+
+    examples:
+      %(prog)s model.onnx
+      %(prog)s model.onnx --inputs data=cat.jpg -o model.html
+    """
+    _add_model(parser)
+    _add_inputs(parser)
+    _add_page(parser)
+    _add_source(parser)
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    """The inputs of a model."""
+    about = "FILE.npz with arrays by name, NAME=FILE.npy or NAME=IMAGE; may be repeated"
+    options.add_list(parser, "--inputs", "FILE", about)
+    about = "what pixels of images become: raw 0 to 255, unit 0 to 1, centred -1 to 1, imagenet (mean, deviation)"
+    parser.add_argument("--pixels", choices=PIXELS, default="unit", help=f"{about}; default unit")
+
+
+def _add_page(parser: argparse.ArgumentParser) -> None:
+    """The file of a report."""
+    parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default %(default)s")
+    options.add_flag(parser, "--force", "replace a file that is there")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -400,6 +426,8 @@ def report(parser: argparse.ArgumentParser) -> None:
     """Write what searches did as one HTML file, which needs no network: curves, the best candidates and their loops
     call by call, which knobs mattered, failures, and how to reproduce it.
 
+    Of an ONNX model in their place, the network with the time of each kernel: see `report model.onnx --help`.
+
     examples:
       %(prog)s box_blur
       %(prog)s records/*.jsonl -o all.html
@@ -408,9 +436,8 @@ def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sources", metavar="WORKLOAD|FILE", nargs="*", help="workloads, .jsonl files or folders; default all there are"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default %(default)s")
+    _add_page(parser)
     parser.add_argument("--target", metavar="TARGET", default=None, help="searches for this kind of target only")
-    options.add_flag(parser, "--force", "replace a file that is there")
     options.add_flag(parser, "--watch", "write it again whenever there are new records, until Ctrl-C")
     options.add_flag(parser, "--explain", "measure what each call of the best schedules is worth, and show it")
     options.add_records(parser, help="look for workloads in this folder only")
@@ -539,6 +566,7 @@ OF_MODELS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "compile": compile_model,
     "tune": tune_model,
     "run": run_model,
+    "report": report_model,
 }
 
 

@@ -97,13 +97,24 @@ def write_report(
 
     Raises FileError where a file cannot be read or written, UsageError for one that is there already unless `replace`.
     """
+    check_output(output, replace)  # before the work
+    records = [r for r in read_files(files).records if chosen(r)]
+    return write_page(report_html(records, **options), output, replace)  # type: ignore[arg-type]
+
+
+def check_output(output: str | Path, replace: bool) -> Path:
+    """The path. Raises FileError for one that cannot be, UsageError for one that is there already unless `replace`."""
     asked = f"report -o {output}"
     to = check_path(output, asked)
     if to.exists() and not replace:
         raise UsageError("the file is there already", asked=asked, legal="--force, or another name")
-    records = [r for r in read_files(files).records if chosen(r)]
-    text = report_html(records, **options)  # type: ignore[arg-type]
-    with named_file(asked):
+    return to
+
+
+def write_page(text: str, output: str | Path, replace: bool) -> Path:
+    """Write a page, whole or not at all. Raises the errors of `check_output`."""
+    to = check_output(output, replace)
+    with named_file(f"report -o {output}"):
         write_whole(to, lambda out: out.write(text.encode()))
         mask = os.umask(0)
         os.umask(mask)
