@@ -51,10 +51,11 @@ def convergence(search: Source, ax: Axes | None = None, *, over: str = "trials")
     """Each trial as a dot, and the best so far, over `trials` or `seconds`. Times are seconds, on a log axis."""
     if over not in ("trials", "seconds"):
         raise UsageError("it is no axis", asked=f"convergence(over={over!r})", legal="'trials' or 'seconds'")
-    found, ax = _search(search), _axes(ax)
+    found = _search(search)
     c = curve_of(found)
     if c is None:
         raise _too_few(found, "two trials that ran")
+    ax = _axes(ax)
     places = c.number if over == "trials" else c.seconds
     for strategy in dict.fromkeys(c.strategies):
         mine = [k for k, s in enumerate(c.strategies) if s == strategy]
@@ -92,8 +93,8 @@ def importance(search: Source, ax: Axes | None = None) -> Axes:
 
 def scatter(search: Source, knob: str | None = None, ax: Axes | None = None) -> Axes:
     """The time of each trial by the value of a knob, by default the one that matters most."""
-    study, ax = _study(search), _axes(ax)
-    knob = _knob(study, knob, "scatter", 0)
+    study = _study(search)
+    knob, ax = _knob(study, knob, "scatter", 0), _axes(ax)
     values = study.values(knob)
     ax.plot([values.index(r.knobs[knob]) for r in study.rows], [r.seconds for r in study.rows], ".", alpha=0.6)
     ax.set_xticks(range(len(values)), [str(v) for v in values])
@@ -104,12 +105,13 @@ def scatter(search: Source, knob: str | None = None, ax: Axes | None = None) -> 
 
 def interaction(search: Source, across: str | None = None, down: str | None = None, ax: Axes | None = None) -> Axes:
     """The median time by two knobs, by default those that matter most; white where nothing was tried."""
-    from matplotlib.colors import LogNorm
-
-    study, ax = _study(search), _axes(ax)
+    study = _study(search)
     if len(study.knobs) < 2:
         raise RecordError(f"only {study.knobs[0]} has several values", asked="plot.interaction", legal="plot.scatter")
     a, b = _knob(study, across, "interaction", 0), _knob(study, down, "interaction", 1)
+    ax = _axes(ax)
+    from matplotlib.colors import LogNorm
+
     cells = [[float("nan") if t is None else t for t in line] for line in study.medians(a, b)]
     image = ax.imshow(cells, norm=LogNorm(), aspect="auto", cmap="viridis_r")
     for axis, knob in ((ax.xaxis, a), (ax.yaxis, b)):
@@ -136,11 +138,12 @@ def roofline(search: Source, ax: Axes | None = None) -> Axes:
     Raises RecordError where the limit is not known: `autosched roofline` measures it, on CPUs; and where the workload
     of the records is not among the present search spaces.
     """
-    found, ax = _search(search), _axes(ax)
+    found = _search(search)
     limits = limits_of(found, workload_of(found))
     if not limits:
         legal = "`autosched roofline` on this machine, and a workload that `autosched list workloads` shows"
         raise RecordError("its limit is not known", asked=f"plot.roofline of {found.name}", legal=legal)
+    ax = _axes(ax)
     ax.barh([name for name, _ in limits], [near.fraction for _, near in limits])
     ax.invert_yaxis()
     ax.set(title=found.name, xlabel=f"share of the {limits[-1][1].limit} roofline")
