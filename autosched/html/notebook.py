@@ -23,7 +23,7 @@ from autosched.space.space import SearchSpace
 from autosched.tuning.events import TuneResult
 
 _STYLE = f"""<style>{colours(".as")}{CHARTS}
-.as table{{border-collapse:collapse;font-size:13px}}.as td,.as th{{text-align:left;padding:2px 10px 2px 0}}
+.as table{{border-collapse:collapse;font-size:13px}}.as td,.as th{{text-align:left!important;padding:2px 10px 2px 0}}
 .as pre{{max-height:32em;overflow:auto}}.as summary{{cursor:pointer}}</style>"""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -164,8 +165,10 @@ def study_of(search: Search) -> Study | None:
 
 def importance(names: Sequence[str], rows: Sequence[Record]) -> dict[str, float]:
     """The share of the variance of log time that each knob explains alone (Optuna's fANOVA)."""
-    import optuna
-    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # in notebooks its progress bars miss a package that nobody needs here
+        import optuna
+        from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     values = {k: sorted({r.knobs[k] for r in rows}) for k in names}
