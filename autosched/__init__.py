@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autosched import graph, records, te, tir, topi, tvm
+    from autosched import graph, plot, records, te, tir, topi, tvm
     from autosched.about import show_versions
     from autosched.asking import ask_and_tell
     from autosched.building import plan, search_space
@@ -54,6 +54,7 @@ __all__ = [
     "lower",
     "nd",
     "plan",
+    "plot",
     "raw_kernel",
     "records",
     "run_kernel",
@@ -104,7 +105,10 @@ _HOME = {
     "workload": "autosched.space.workload",
 }
 
-_MODULES = {"nd": "runtime.ndarray", **{name: name for name in ("graph", "records", "te", "tir", "topi", "tvm")}}
+_MODULES = {
+    "nd": "runtime.ndarray",
+    **{name: name for name in ("graph", "plot", "records", "te", "tir", "topi", "tvm")},
+}
 
 #: modules that give schedules and functions methods of theirs: `lower(..).script()`, `Schedule.check`, `Schedule.auto`
 _ATTACHING = ("tir", "predicting")

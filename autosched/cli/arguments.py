@@ -138,16 +138,42 @@ def run_model(parser: argparse.ArgumentParser) -> None:
       %(prog)s model.onnx --compare onnxruntime
     """
     _add_model(parser)
-    about = "FILE.npz with arrays by name, NAME=FILE.npy or NAME=IMAGE; may be repeated"
-    options.add_list(parser, "--inputs", "FILE", about)
-    about = "what pixels of images become: raw 0 to 255, unit 0 to 1, centred -1 to 1, imagenet (mean, deviation)"
-    parser.add_argument("--pixels", choices=PIXELS, default="unit", help=f"{about}; default unit")
+    _add_inputs(parser)
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs")
     options.add_flag(parser, "--profile", "print each kernel: time, share of the roofline, origin of its schedule")
     options.add_flag(parser, "--verify", "compare every intermediate with onnx.reference; exit status 5 if one differs")
     parser.add_argument("--compare", choices=("onnxruntime",), help="time another runtime beside it")
     options.add_effort(parser)
     _add_source(parser)
+
+
+def report_model(parser: argparse.ArgumentParser) -> None:
+    """Write a model as a page: the network as a picture with the time of each kernel, and a table of them.
+
+    Inputs are as for `run`; those that are not given are random. The page needs no network and no other file.
+
+    examples:
+      %(prog)s model.onnx
+      %(prog)s model.onnx --inputs data=cat.jpg -o model.html
+    """
+    _add_model(parser)
+    _add_inputs(parser)
+    _add_page(parser)
+    _add_source(parser)
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    """The inputs of a model."""
+    about = "FILE.npz with arrays by name, NAME=FILE.npy or NAME=IMAGE; may be repeated"
+    options.add_list(parser, "--inputs", "FILE", about)
+    about = "what pixels of images become: raw 0 to 255, unit 0 to 1, centred -1 to 1, imagenet (mean, deviation)"
+    parser.add_argument("--pixels", choices=PIXELS, default="unit", help=f"{about}; default unit")
+
+
+def _add_page(parser: argparse.ArgumentParser) -> None:
+    """The file of a report."""
+    parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default %(default)s")
+    options.add_flag(parser, "--force", "replace a file that is there")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -272,6 +298,33 @@ def sketch(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
+def choose(parser: argparse.ArgumentParser) -> None:
+    """Make a schedule by hand: a sketch, then a value for each knob, with the time that a model of this machine
+    predicts for each, the best on record, and what it changes in the loop nest.
+
+    Questions go to standard error; the schedule is printed as Python, as `show` prints it. What --sketch and --set
+    answer is not asked, nor is anything with --yes, which takes what is predicted best.
+
+    examples:
+      %(prog)s matmul
+      %(prog)s box_blur --sketch 1 --set lanes=32
+      %(prog)s matmul --space auto --yes --measure
+    """
+    options.add_workload(parser)
+    options.add_target(parser)
+    parser.add_argument("--space", choices=SPACES, default="", help="which sketches: as for `tune`")
+    options.add_list(parser, "--rule", "NAME", "a sketch rule, as for `tune`; may be repeated")
+    options.add_count(parser, "--sketch", "the sketch of this number, as `sketch` counts them")
+    about = "the value of a knob; may be repeated"
+    options.add_list(parser, "--set", "KNOB=VALUE", about, options.assignment("--set", "rows=4"))
+    options.add_flag(parser, "--yes", "ask nothing: take what is predicted best for the rest")
+    options.add_flag(parser, "--measure", "build it, verify it, time it beside the default schedule, and record it")
+    parser.add_argument("-o", "--output", metavar="FILE.py", help="write the schedule to a file")
+    options.add_flag(parser, "--force", "replace a file that is there")
+    options.add_records(parser, help="folder of the records to show and, with --measure, to add to")
+    options.add_json(parser)
+
+
 def explain(parser: argparse.ArgumentParser) -> None:
     """Say what each call of a schedule is worth: undo it, measure again, interleaved with the schedule as it is.
 
@@ -373,6 +426,8 @@ def report(parser: argparse.ArgumentParser) -> None:
     """Write what searches did as one HTML file, which needs no network: curves, the best candidates and their loops
     call by call, which knobs mattered, failures, and how to reproduce it.
 
+    Of an ONNX model in their place, the network with the time of each kernel: see `report model.onnx --help`.
+
     examples:
       %(prog)s box_blur
       %(prog)s records/*.jsonl -o all.html
@@ -381,9 +436,8 @@ def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sources", metavar="WORKLOAD|FILE", nargs="*", help="workloads, .jsonl files or folders; default all there are"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default %(default)s")
+    _add_page(parser)
     parser.add_argument("--target", metavar="TARGET", default=None, help="searches for this kind of target only")
-    options.add_flag(parser, "--force", "replace a file that is there")
     options.add_flag(parser, "--watch", "write it again whenever there are new records, until Ctrl-C")
     options.add_flag(parser, "--explain", "measure what each call of the best schedules is worth, and show it")
     options.add_records(parser, help="look for workloads in this folder only")
@@ -493,6 +547,7 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "run": (run, "run a workload on an image"),
     "show": (show, "print a schedule, its loops, source or assembly"),
     "sketch": (sketch, "print what tuning searches, as templates to edit"),
+    "choose": (choose, "make a schedule by hand, with what each choice comes to"),
     "explain": (explain, "say what each call of a schedule is worth"),
     "simplify": (simplify, "leave out of a schedule what is worth nothing"),
     "list": (list_names, "list workloads, strategies, models, rules, targets and passes"),
@@ -511,6 +566,7 @@ OF_MODELS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "compile": compile_model,
     "tune": tune_model,
     "run": run_model,
+    "report": report_model,
 }
 
 

@@ -1,13 +1,15 @@
-"""`autosched compile`, `tune` and `run` of an ONNX model."""
+"""`autosched compile`, `tune`, `run` and `report` of an ONNX model."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -23,12 +25,14 @@ from autosched.graph.running import Executable
 from autosched.graph.timing import medians
 from autosched.graph.tuning import check
 from autosched.graph.verifying import verify
+from autosched.html.network import Call, Network, model_html
+from autosched.html.report import check_output, write_page
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import is_const
 from autosched.report.progress import make_display
 from autosched.report.summary import Standing, standing
 from autosched.report.text import duration, plural, ratio, seconds, table
-from autosched.runtime.device import resolve_target
+from autosched.runtime.device import describe_device, resolve_target
 from autosched.space.samples import random_inputs
 from autosched.tuning import TasksResult
 
@@ -38,8 +42,11 @@ Arrays = dict[str, Any]
 def run(args: argparse.Namespace) -> int:
     if args.verb == "run" and args.source.endswith(LIBRARIES):
         return _run_library(args)
+    if args.source.endswith(LIBRARIES):
+        raise UsageError("a library has no kernels apart, and no model", asked=args.source, legal="MODEL.onnx")
     model = load(args.source, shapes=_shapes(args.shape))
-    verbs: dict[str, Callable[[argparse.Namespace, Model], int]] = {"compile": _compile, "tune": _tune, "run": _run}
+    verbs: dict[str, Callable[[argparse.Namespace, Model], int]] = {"compile": _compile, "tune": _tune, "run": _run,
+                                                                      "report": _report}  # fmt: skip
     return verbs[args.verb](args, model)
 
 
@@ -155,7 +162,9 @@ def _tuned_lines(tuned: TunedModel, result: TasksResult) -> list[str]:
 
 
 # -- run ------------------------------------------------------------------------------------------
-def _run(args: argparse.Namespace, model: Model) -> int:
+def _prepared(args: argparse.Namespace, model: Model) -> tuple[CompiledModel, Arrays, Arrays, float]:
+    """The model compiled, its inputs, those of them that were given, and the seconds of compiling."""
+
     def wanted(name: str) -> tuple[Any, str]:
         tensor = model.graph().inputs[name]
         return [int(d) if is_const(d) else str(d) for d in tensor.shape], str(tensor.dtype)
@@ -165,6 +174,11 @@ def _run(args: argparse.Namespace, model: Model) -> int:
     graph = model.graph_for(inputs)
     compiled, took = _compiled(args, model, {name: inputs[name] for name in model.deciding})
     assert compiled.graph.name == graph.name
+    return compiled, inputs, given, took
+
+
+def _run(args: argparse.Namespace, model: Model) -> int:
+    compiled, inputs, given, took = _prepared(args, model)
     outputs = compiled.run(inputs)
     report: dict[str, Any] = {"model": model.name, "target": str(compiled.target), "build_s": took}
     if args.verify:
@@ -173,6 +187,9 @@ def _run(args: argparse.Namespace, model: Model) -> int:
     ours, *others = medians(lambda: compiled.run(inputs), *beside)
     theirs = others[0] if others else None
     report |= {"seconds": ours} | ({args.compare: theirs} if args.compare else {})
+    if args.profile:
+        calls = _calls(compiled, inputs)
+        report["profile"] = [asdict(c) for c in calls]
     if not args.json:
         print(_headline(compiled, took))
     _tell_random(model.input_names, given)
@@ -184,7 +201,7 @@ def _run(args: argparse.Namespace, model: Model) -> int:
     compared = "" if theirs is None else f"; {args.compare} takes {seconds(theirs)}, {ratio(theirs / ours)} as long"
     print(f"a run takes {seconds(ours)}{compared}")
     if args.profile:
-        print("\n".join(_profile(compiled, inputs, ours)))
+        print("\n".join(_profile(calls, ours)))
     return 0
 
 
@@ -280,14 +297,57 @@ def _described(x: Any) -> str:
     return f"{told}, {x.min():.6g} to {x.max():.6g}, mean {x.mean():.6g}"
 
 
-def _profile(compiled: CompiledModel, inputs: Arrays, whole: float) -> list[str]:
-    rows = compiled.profile(inputs)
-    lines = []
-    for r in sorted(rows, key=lambda r: -r.seconds):
-        near = standing(r.workload.args, compiled.target, {}, r.seconds)
-        share = f"{near.fraction:.0%}" if isinstance(near, Standing) else ""
-        source = str(r.provenance.get("kind", ""))
-        lines.append([r.workload.name, seconds(r.seconds), f"{r.seconds / whole:.0%}", share, source, r.nodes[:60]])
-    total = sum(r.seconds for r in rows)
+def _calls(compiled: CompiledModel, inputs: Arrays) -> list[Call]:
+    """Each call of a kernel, timed."""
+    cut = compiled.cut
+    maker = {n: -1 - k for k, n in enumerate(cut.inputs.values())}
+    maker |= {n: k for k, (_, _, made, _) in enumerate(cut.calls) for n in made}
+    found = []
+    for timed, (_, read, made, _) in zip(compiled.profile(inputs), cut.calls, strict=True):
+        near = standing(timed.workload.args, compiled.target, {}, timed.seconds)
+        tensors = [cut.tensors[n] for n in made]
+        shape = ", ".join(f"{t.dtype}[{', '.join(str(d.value) for d in t.shape)}]" for t in tensors)
+        limit = f"{near.fraction:.0%} of {near.limit}" if isinstance(near, Standing) else ""
+        reads = tuple(maker[n] for n in read if n in maker)
+        origin = str(timed.provenance.get("kind", ""))
+        found.append(Call(timed.workload.name, timed.nodes, timed.seconds, origin, limit, shape, reads))
+    return found
+
+
+def _profile(calls: Sequence[Call], whole: float) -> list[str]:
+    lines = [
+        [c.name, seconds(c.seconds), f"{c.seconds / whole:.0%}", c.limit, c.origin, c.nodes[:60]]
+        for c in sorted(calls, key=lambda c: -c.seconds)
+    ]
     header = ["kernel", "time", "share", "roofline", "schedule", "nodes"]
-    return [*table(lines, header, (1, 2, 3)), f"all kernels {seconds(total)}"]
+    return [*table(lines, header, (1, 2, 3)), f"all kernels {seconds(sum(c.seconds for c in calls))}"]
+
+
+# -- report ---------------------------------------------------------------------------------------
+def _report(args: argparse.Namespace, model: Model) -> int:
+    """The network with the time of each kernel, as a page."""
+    check_output(args.output, args.force)
+    compiled, inputs, given, _ = _prepared(args, model)
+    _tell_random(model.input_names, given)
+    calls = _calls(compiled, inputs)
+    (whole,) = medians(lambda: compiled.run(inputs))
+    made = {n: k for k, (_, _, numbers, _) in enumerate(compiled.cut.calls) for n in numbers}
+    names = [f"{p.name}: {p.dtype}{list(p.shape)}" for p in compiled.program.inputs]
+    ends = [f"{p.name}: {p.dtype}{list(p.shape)}" for p in compiled.program.outputs]
+    network = Network(names, calls, list(zip(ends, map(made.__getitem__, compiled.cut.outputs.values()), strict=True)))
+    facts = [
+        (seconds(whole), "a run"), (seconds(network.seconds), "all kernels"), (str(len(calls)), "calls of kernels"),
+        (str(len(compiled.cut.kernels)), "different kernels"),
+        (f"{compiled.memory.arena:,}", "bytes of intermediates"),
+        (f"{sum(w.nbytes for w in compiled.program.weights):,}", "bytes of weights"),
+    ]  # fmt: skip
+    commands = [f"{options.program()} {shlex.join(args.words)}"]
+    about = f"{compiled.target} on {describe_device(compiled.target)['name']}"
+    written = write_page(model_html(model.name, about, facts, network, commands), args.output, args.force)
+    size = written.stat().st_size
+    if args.json:
+        rows = [asdict(c) for c in calls]
+        options.emit({"model": model.name, "report": str(written), "bytes": size, "seconds": whole, "profile": rows})
+    else:
+        print(f"{written}: {size:,} bytes")
+    return 0

@@ -31,6 +31,7 @@ STYLE = """
 .dot.c4{fill:var(--c4)}.dot.c5{fill:var(--c5)}
 .coordinate{fill:none;stroke:var(--dim);opacity:.14}.coordinate.good{stroke:var(--c0);opacity:.4}
 .coordinate.best{stroke:var(--c1);opacity:1;stroke-width:2}
+.ground{fill:var(--code)}
 .cell{fill:var(--c0);fill-opacity:calc(.08 + .72*var(--s))}
 """
 
@@ -133,7 +134,7 @@ class Chart:
         if self.y.low <= y <= self.y.high:
             _, up = self.place(self.x.low, y)
             self._parts.append(_path(f"M{_LEFT} {up:.1f}H{WIDTH - _RIGHT}", "level"))
-            self._parts.append(_text(WIDTH - _RIGHT, up - 4, name, "end", "note"))
+            self._parts.append(label(WIDTH - _RIGHT, up - 4, name, "end", "note"))
 
     def svg(self, about: str) -> str:
         """The picture; `about` says what it shows to those who do not see it."""
@@ -142,30 +143,30 @@ class Chart:
         for value in self.y.ticks():
             _, up = self.place(self.x.low, value)
             parts.append(_path(f"M{_LEFT} {up:.1f}H{end}", "grid"))
-            parts.append(_text(_LEFT - 6, up + 4, self.y.spell(value), "end"))
+            parts.append(label(_LEFT - 6, up + 4, self.y.spell(value), "end"))
         for value in self.x.ticks():
             across, _ = self.place(value, self.y.low)
             parts.append(_path(f"M{across:.1f} {_TOP}V{bottom}", "grid"))
-            parts.append(_text(across, bottom + 16, self.x.spell(value), "middle"))
-        parts.append(_text(end, self.height - 8, self.x.name, "end", "note"))
-        parts.append(_text(_LEFT, _TOP - 3, self.y.name, kind="note"))
+            parts.append(label(across, bottom + 16, self.x.spell(value), "middle"))
+        parts.append(label(end, self.height - 8, self.x.name, "end", "note"))
+        parts.append(label(_LEFT, _TOP - 3, self.y.name, kind="note"))
         left = float(_LEFT)
         for name, colour in self._legend:
             parts.append(_dot(left + 5, self.height - 12, 4, colour))
-            parts.append(_text(left + 13, self.height - 8, name))
+            parts.append(label(left + 13, self.height - 8, name))
             left += 24 + 7 * len(name)
         return _picture([*parts, *self._parts], self.height, about)
 
 
-def bars(rows: Sequence[tuple[str, float, str]], about: str) -> str:
-    """Bars across: name, length as a number, text at the end."""
-    most = max((value for _, value, _ in rows), default=1.0) or 1.0
+def bars(rows: Sequence[tuple[str, float, str]], about: str, most: float = 0.0) -> str:
+    """Bars across: name, length as a number, text at the end. A bar of `most` is as long as can be."""
+    most = max([most, *(value for _, value, _ in rows)]) or 1.0
     parts = []
     for k, (name, value, text) in enumerate(rows):
         y, long = 6 + 26 * k, max(1.0, 300 * value / most)
-        parts.append(_text(200, y + 14, name, "end", longest=28))
+        parts.append(label(200, y + 14, name, "end", longest=28))
         parts.append(f'<rect class="bar c0" x="208" y="{y}" width="{long:.1f}" height="18" rx="3"/>')
-        parts.append(_text(214 + long, y + 14, text))
+        parts.append(label(214 + long, y + 14, text))
     return _picture(parts, 12 + 26 * len(rows), about)
 
 
@@ -181,7 +182,7 @@ def parallel(axes: Sequence[str], rows: Sequence[tuple[Sequence[float], float, s
         parts.append(_path(f"M{path}", f"coordinate {weight}", text))
     for k, name in enumerate(axes):
         parts.append(_path(f"M{40 + gap * k:.1f} 36V254", "axis"))
-        parts.append(_text(40 + gap * k, 26 if k % 2 else 12, name, "middle", longest=18))
+        parts.append(label(40 + gap * k, 26 if k % 2 else 12, name, "middle", longest=18))
     return _picture(parts, 266, about)
 
 
@@ -202,29 +203,29 @@ def heat(cells: Cells, told: Callable[[float], str], about: str) -> str:
     low, high = min(known), max(known)
     (across, columns), (down, rows) = cells.across, cells.down
     wide = min(80.0, (WIDTH - 110) / max(1, len(columns)))
-    parts = [_text(100, 12, across, kind="note"), _text(4, 28, down, kind="note")]
-    parts += [_text(100 + wide * (k + 0.5), 28, column, "middle") for k, column in enumerate(columns)]
+    parts = [label(100, 12, across, kind="note"), label(4, 28, down, kind="note")]
+    parts += [label(100 + wide * (k + 0.5), 28, column, "middle") for k, column in enumerate(columns)]
     for n, (name, line) in enumerate(zip(rows, cells.numbers, strict=True)):
         y = 36 + 26 * n
-        parts.append(_text(92, y + 16, name, "end"))
+        parts.append(label(92, y + 16, name, "end"))
         for k, value in enumerate(line):
             if value is None:
                 continue
             strength = 1.0 - (math.log(value / low) / math.log(high / low) if high > low else 0.0)
             box = f'x="{100 + wide * k:.1f}" y="{y}" width="{wide - 2:.1f}" height="24"'
             parts.append(f'<rect class="cell" {box} style="--s:{strength:.2f}"/>')
-            parts.append(_text(100 + wide * (k + 0.5), y + 16, told(value), "middle"))
+            parts.append(label(100 + wide * (k + 0.5), y + 16, told(value), "middle"))
     return _picture(parts, 44 + 26 * len(rows), about)
 
 
 # -- elements ------------------------------------------------------------------------------------------
-def _text(x: float, y: float, text: str, anchor: str = "", kind: str = "", *, longest: int = 0) -> str:
+def label(x: float, y: float, words: str, anchor: str = "", kind: str = "", *, longest: int = 0) -> str:
     """A text; one of more than `longest` characters is cut, and the pointer shows all of it."""
     more = f' text-anchor="{anchor}"' if anchor else ""
     more += f' class="{kind}"' if kind else ""
-    shown, title = text, ""
-    if longest and len(text) > longest:
-        shown, title = f"{text[: longest - 1]}…", f"<title>{escape(text)}</title>"
+    shown, title = words, ""
+    if longest and len(words) > longest:
+        shown, title = f"{words[: longest - 1]}…", f"<title>{escape(words)}</title>"
     return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{escape(shown)}{title}</text>'
 
 

@@ -10,7 +10,8 @@ from autosched.html import page
 from autosched.html.charts import STYLE as CHARTS
 from autosched.html.charts import colours
 from autosched.html.nests import nest_html
-from autosched.html.search import convergence, searches_of
+from autosched.html.numbers import searches_of
+from autosched.html.search import convergence
 from autosched.ir.attached import attach
 from autosched.ir.stmt import Function
 from autosched.lowering.pipeline import Lowered, lower
@@ -22,7 +23,7 @@ from autosched.space.space import SearchSpace
 from autosched.tuning.events import TuneResult
 
 _STYLE = f"""<style>{colours(".as")}{CHARTS}
-.as table{{border-collapse:collapse;font-size:13px}}.as td,.as th{{text-align:left;padding:2px 10px 2px 0}}
+.as table{{border-collapse:collapse;font-size:13px}}.as td,.as th{{text-align:left!important;padding:2px 10px 2px 0}}
 .as pre{{max-height:32em;overflow:auto}}.as summary{{cursor:pointer}}</style>"""
 
 

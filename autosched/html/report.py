@@ -11,7 +11,7 @@ from autosched import __version__
 from autosched.errors import RecordError, UsageError, check_path, named_file
 from autosched.explaining import explain
 from autosched.html import page, schedule, search
-from autosched.html.search import Search, searches_of
+from autosched.html.numbers import Search, searches_of, workload_of
 from autosched.places import write_whole
 from autosched.records import Record, read_files
 from autosched.report.text import seconds
@@ -72,11 +72,11 @@ def _index(searches: Sequence[Search]) -> str:
 
 
 def _section(number: int, one: Search, explained: Path | None) -> str:
-    w = schedule.workload_of(one)
+    w = workload_of(one)
     head = f'<h2 id="s{number}">{escape(one.name)}</h2>'
     where = page.paragraph(f"{one.task.target} on {one.task.device or 'an unnamed device'}", dim=True)
-    parts = [head, where, search.summary(one, schedule.near_limit(one, w)), search.convergence(one)]
-    parts += [search.best_table(one), schedule.sections(one, w)]
+    parts = [head, where, search.summary(one, w), search.convergence(one)]
+    parts += [search.roofline(one, w), search.best_table(one), schedule.sections(one, w)]
     if explained is not None and one.best is not None and w is not None:
         parts.append(
             page.section("What each call is worth", page.code(str(explain(one.best.id, records=str(explained)))))
@@ -97,13 +97,24 @@ def write_report(
 
     Raises FileError where a file cannot be read or written, UsageError for one that is there already unless `replace`.
     """
+    check_output(output, replace)  # before the work
+    records = [r for r in read_files(files).records if chosen(r)]
+    return write_page(report_html(records, **options), output, replace)  # type: ignore[arg-type]
+
+
+def check_output(output: str | Path, replace: bool) -> Path:
+    """The path. Raises FileError for one that cannot be, UsageError for one that is there already unless `replace`."""
     asked = f"report -o {output}"
     to = check_path(output, asked)
     if to.exists() and not replace:
         raise UsageError("the file is there already", asked=asked, legal="--force, or another name")
-    records = [r for r in read_files(files).records if chosen(r)]
-    text = report_html(records, **options)  # type: ignore[arg-type]
-    with named_file(asked):
+    return to
+
+
+def write_page(text: str, output: str | Path, replace: bool) -> Path:
+    """Write a page, whole or not at all. Raises the errors of `check_output`."""
+    to = check_output(output, replace)
+    with named_file(f"report -o {output}"):
         write_whole(to, lambda out: out.write(text.encode()))
         mask = os.umask(0)
         os.umask(mask)

@@ -7,42 +7,17 @@ from autosched.codegen.asm import marked
 from autosched.errors import AutoschedError
 from autosched.html import page
 from autosched.html.nests import nest_html
-from autosched.html.search import Search
+from autosched.html.numbers import Search
 from autosched.lowering.pipeline import lower_structure
 from autosched.records import Record
-from autosched.report.summary import Standing, standing
 from autosched.runtime.device import resolve_target
 from autosched.schedule.schedule import perform, replay
 from autosched.schedule.trace import FOR_TUNING, Trace
-from autosched.space.loading import find_workload
 from autosched.space.workload import Workload
 from autosched.target import Target
 
 #: calls after which loops are drawn, and the pass that they are drawn after
 MOST_CALLS, AFTER = 40, "simplify"
-
-
-def workload_of(search: Search) -> Workload | None:
-    """The workload that the records are of, where the present search spaces have it."""
-    if not search.records:
-        return None
-    try:
-        w = find_workload(search.task.workload)(**search.records[0].workload["params"])
-    except (AutoschedError, TypeError):
-        return None
-    return w if w.key == search.task.key else None
-
-
-def near_limit(search: Search, w: Workload | None) -> str:
-    """`63 % of the peak`: how near the best is to what the machine can do; empty where that is not known."""
-    best = search.best
-    if w is None or best is None:
-        return ""
-    try:
-        found = standing(w.args, Target.parse(search.task.target), dict(search.task.sizes), best.seconds)
-    except AutoschedError:
-        return ""
-    return f"{found.fraction:.0%} of the {found.limit} roofline" if isinstance(found, Standing) else ""
 
 
 def sections(search: Search, w: Workload | None) -> str:

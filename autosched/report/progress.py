@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -296,6 +297,11 @@ def _plain(value: Any) -> Any:
 
 def make_display(mode: str, stream: TextIO) -> Display:
     """The display called `mode`, one of `PROGRESS_MODES`. Raises UsageError for another."""
+    if mode == "auto" and "ipykernel" in sys.modules:
+        from autosched.report.notebook import NotebookDisplay, is_notebook  # which draws with IPython
+
+        if is_notebook():
+            return NotebookDisplay(stream)
     if mode == "auto":
         mode = "live" if _is_lively(stream) else "plain"
     if mode == "live":

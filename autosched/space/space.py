@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -87,7 +87,8 @@ class Sketch(KnobPoints):
         found = self.__dict__.get("_lowered")
         return _reason(found) if isinstance(found, Exception) else ""
 
-    def _environment(self, indices: np.ndarray) -> dict[Expr, Any]:
+    def environment(self, indices: np.ndarray) -> dict[Expr, Any]:
+        """The values of knobs and sizes in `structure`'s expressions, at rows of knob indices."""
         columns, sizes = knob_columns(self.knobs, indices), self.structure.function.sizes
         knobs = {k.var: columns[k.name] for k in self.structure.knobs}
         return {**knobs, **{v: np.int64(self.sizes[v.name]) for v in sizes}}
@@ -102,9 +103,8 @@ class Sketch(KnobPoints):
         """The feasible points, counted and numbered. Lowers the sketch; one that cannot be lowered has none."""
         if isinstance(self._lowered, Exception):
             return valid_points([(k.var, ()) for k in self.knobs], [const(False)])
-        knobs = [(k.var, k.values) for k in self._lowered.knobs]
         conditions = [c for c, _ in self._conditions]
-        return valid_points(knobs, conditions, self._fixed(conditions))
+        return valid_points(self._open(self._lowered), conditions, self._fixed(conditions))
 
     @cached_property
     def most_points(self) -> int:
@@ -117,6 +117,19 @@ class Sketch(KnobPoints):
             knobs = [(k.var, k.values) for k in self.knobs]
             self.counted[key] = valid_points(knobs, conditions, self._fixed(conditions)).count
         return self.counted[key]
+
+    def _open(self, lowered: Structure) -> list[tuple[Expr, tuple[int, ...]]]:
+        """The variables of the structure's knobs, with the values that they may take here."""
+        values = {k.name: k.values for k in self.knobs}
+        return [(k.var, values[k.name]) for k in lowered.knobs]
+
+    def narrowed(self, values: Mapping[str, int]) -> Sketch:
+        """The same sketch where some knobs have no value but the one given."""
+        knobs = tuple(replace(k, values=(values[k.name],)) if k.name in values else k for k in self.knobs)
+        part = replace(self, knobs=knobs, counted={})
+        known = ("_lowered", "_conditions", "_features")  # none of which depends on the values
+        part.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
+        return part
 
     def _fixed(self, conditions: Sequence[Expr]) -> dict[Expr, int]:
         """The sizes among the variables of conditions."""
@@ -132,8 +145,7 @@ class Sketch(KnobPoints):
         known = self.__dict__.get("valid_points")
         if known is None or known.count or isinstance(self._lowered, Exception):
             return None
-        knobs = [(k.var, k.values) for k in self._lowered.knobs]
-        return explain(knobs, self._conditions, self._fixed([c for c, _ in self._conditions]))
+        return explain(self._open(self._lowered), self._conditions, self._fixed([c for c, _ in self._conditions]))
 
     def mask(self, indices: np.ndarray) -> np.ndarray:
         """Feasibility of each row of `indices` (int, [n, knobs]): bool [n]."""
@@ -142,7 +154,7 @@ class Sketch(KnobPoints):
             return np.zeros(n, dtype=bool)
         if not self._conditions:
             return np.ones(n, dtype=bool)
-        results = evaluate([c for c, _ in self._conditions], self._environment(indices))
+        results = evaluate([c for c, _ in self._conditions], self.environment(indices))
         return np.logical_and.reduce([np.broadcast_to(r.astype(bool), n) for r in results])
 
     def reasons(self, indices: Sequence[int]) -> list[str]:
@@ -150,7 +162,7 @@ class Sketch(KnobPoints):
         if isinstance(self._lowered, Exception):
             return [self.failure]
         row = np.asarray([indices], dtype=np.int64)
-        results = evaluate([c for c, _ in self._conditions], self._environment(row))
+        results = evaluate([c for c, _ in self._conditions], self.environment(row))
         return [why for (_, why), r in zip(self._conditions, results, strict=True) if not bool(np.ravel(r)[0])]
 
     @cached_property
@@ -161,7 +173,7 @@ class Sketch(KnobPoints):
         """The cost model's input: float64 [n, len(FEATURE_NAMES)], for rows of knob indices."""
         if not len(indices):
             return np.zeros((0, len(FEATURE_NAMES)))
-        return self._features.evaluate(self._environment(indices), len(indices))
+        return self._features.evaluate(self.environment(indices), len(indices))
 
     def __repr__(self) -> str:
         return f"Sketch({self.name}: {self.size} points)"

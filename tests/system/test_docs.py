@@ -22,6 +22,8 @@ def blocks_of(document: Path) -> list[str]:
 
 #: documents whose examples run, one after the other in one process
 RUNNING = [p for p in PAGES if blocks_of(p) and str(p.relative_to(ROOT / "docs")) not in ELSEWHERE]
+#: extras that a document's examples need
+NEEDING = {"report.md": "matplotlib"}
 BLOCKS = blocks_of(ROOT / "README.md")
 
 
@@ -37,6 +39,8 @@ def test_the_readme_s_python_runs(number, tmp_path):
 
 @pytest.mark.parametrize("document", RUNNING, ids=lambda p: str(p.relative_to(ROOT / "docs")))
 def test_the_python_of_a_document_runs(document, tmp_path, monkeypatch):
+    if document.name in NEEDING:
+        pytest.importorskip(NEEDING[document.name])
     monkeypatch.chdir(tmp_path)  # where examples leave records
     names: dict[str, object] = {}
     for number, block in enumerate(blocks_of(document)):

@@ -91,6 +91,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "tracing": (*_PARTS, "build_cache", "effort", "building", "front", "graph", "tuning"),
     "explaining": (*_PARTS, "building", "report"),
     "html": (*_PARTS, "__init__", "building", "explaining", "places", "report", "tuning"),
+    "plot": (*_PARTS, "html", "report", "tuning"),
     "cli": (
         *_PARTS,
         "build_cache",
@@ -103,6 +104,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "tuning",
         "kernels",
         "plugins",
+        "predicting",
         "report",
         "explaining",
         "search_options",
@@ -122,6 +124,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "tuning",
         "asking",
         "kernels",
+        "plot",
         "explaining",
         "front",
         "tvm",
@@ -173,7 +176,19 @@ FORBIDDEN_CALLS = (
 )
 LAST_PARTS = {name.rpartition(".")[2] for name in FORBIDDEN_CALLS}
 
-HEAVY = ("xgboost", "sklearn", "optuna", "pandas", "pyopencl", "rich", "PIL", "llvmlite", "numba", "scipy")
+HEAVY = (
+    "xgboost",
+    "sklearn",
+    "optuna",
+    "pandas",
+    "pyopencl",
+    "rich",
+    "PIL",
+    "llvmlite",
+    "numba",
+    "scipy",
+    "matplotlib",
+)
 
 
 def modules() -> dict[str, Path]:

@@ -122,6 +122,15 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "4 tensors agree with onnx.reference" in said
     assert "matmul_add_relu" in said
     assert np.load(tmp_path / "out.npz")["add_10"].shape == (1, 10)
+    page = tmp_path / "mlp.html"
+    assert main(["report", str(path), "-o", str(page), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [c["reads"] for c in found["profile"]] == [[-1], *([k] for k in range(len(found["profile"]) - 1))]
+    assert page.read_text().count('class="cell"') == len(found["profile"])
+    assert main(["report", str(path), "-o", str(page)]) == 2
+    assert "the file is there already" in capsys.readouterr().err
+    assert main(["run", str(path), "--profile", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["profile"]) == len(found["profile"])
     assert main(["compile", str(path), "-o", str(tmp_path / "mlp")]) == 0
     assert (tmp_path / "mlp" / "mlp.h").exists()
 
@@ -155,6 +164,8 @@ def test_a_library_and_images_on_the_command_line(tmp_path: Path, capsys: pytest
         assert main(["run", *words]) != 0
         assert re.search(said, capsys.readouterr().err)
     assert main(["compile", str(tmp_path / "sums.onnx"), "-o", library, "--arrays"]) == 2
+    assert main(["report", library]) == 2
+    assert "no kernels apart" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from rich.console import Console
 
 from autosched.errors import UsageError
 from autosched.report.live import LiveDisplay
+from autosched.report.notebook import NotebookDisplay
 from autosched.report.progress import Display, JsonlDisplay, PlainDisplay, TuningState, first_line, make_display
 from autosched.report.summary import summary_lines
 from autosched.tuning import Note, Preflight
@@ -242,6 +245,42 @@ def test_summary_names_a_few_of_many_ties() -> None:
     ]
     assert "strips(rows=3)" in line
     assert line.endswith("; and 5 more")
+
+
+def test_notebook_display(monkeypatch) -> None:
+    """The block says how it is, is drawn once and then replaced, and keeps what is told once."""
+    drawn: list[str] = []
+
+    class Handle:
+        def update(self, shown: NotebookDisplay) -> None:
+            drawn.append(shown._repr_html_())
+
+    def display(shown: NotebookDisplay, display_id: bool) -> Handle:
+        assert display_id
+        Handle().update(shown)
+        return Handle()
+
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr("autosched.report.notebook.EVERY_S", 0.0)
+    with NotebookDisplay(io.StringIO()) as shown:
+        for n, (_, event) in enumerate(scripted.run(), 1):
+            shown(event)
+            assert len(drawn) == n
+    middle, last = drawn[5], drawn[-1]
+    assert "best 412 us (5.83x)" in middle
+    assert "strips: lanes=64 rows=3" in middle
+    assert "1 failed: compile 1" in middle
+    assert float(re.search(r'value="([\d.]+)"', middle)[1]) < 1 == float(re.search(r'value="([\d.]+)"', last)[1])
+    assert "play-off: 412 us" in last
+    assert "warning: records cannot be written any more: disk full" in repr(shown)
+
+
+def test_the_notebook_display_is_for_kernels_of_jupyter(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)  # loaded is not enough
+    assert isinstance(make_display("auto", io.StringIO()), PlainDisplay)
+    monkeypatch.setattr("autosched.report.notebook.is_notebook", lambda: True)
+    assert isinstance(make_display("auto", io.StringIO()), NotebookDisplay)
+    assert isinstance(make_display("plain", io.StringIO()), PlainDisplay)
 
 
 def test_notes_of_a_display_come_from_events(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from autosched.cli import main
 from autosched.errors import RecordError
 from autosched.html.charts import Axis, Cells, Chart, bars, heat, parallel
 from autosched.html.nests import nest_html
+from autosched.html.numbers import importance, searches_of
 from autosched.html.report import MOST_BYTES, report_html
-from autosched.html.search import importance, searches_of
 from autosched.ir.stmt import Function
 from autosched.records import Record
 from autosched.schedule import create_schedule
