@@ -24,7 +24,8 @@ from drawn.runs import run
 
 from autosched import lower
 from autosched.html.charts import STYLE, colours
-from autosched.html.search import convergence, searches_of
+from autosched.html.numbers import searches_of
+from autosched.html.search import convergence
 from autosched.records import read_files
 
 #: the ratio at which bars end

@@ -13,27 +13,9 @@ from mkdocs.structure.files import File, Files
 DOCS = Path(__file__).parents[1]
 #: page -> the file of the checkout that it shows
 PAGES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
-#: pages that the navigation has a place for, and that need not be there
-OPTIONAL = ("deployment.md",)
 
 # the names of intrinsics come from a table, which is not read as code
 logging.getLogger("mkdocs.plugins.griffe").addFilter(lambda record: "MATH" not in record.getMessage())
-
-
-def on_config(config: Any) -> Any:
-    """The navigation has the notebooks that there are, and no optional page that is not there."""
-    notebooks = [f"notebooks/{p.stem}.md" for p in sorted((DOCS / "notebooks").glob("*.ipynb"))]
-    for section in config.nav:
-        for title, items in section.items():
-            kept = [x for x in items if not _missing(x)]
-            section[title] = [{"Notebooks": notebooks} if x == {"Notebooks": "notebooks/"} else x for x in kept]
-            section[title] = [x for x in section[title] if x != {"Notebooks": []}]
-    return config
-
-
-def _missing(item: Any) -> bool:
-    name = next(iter(item.values())) if isinstance(item, dict) else item
-    return name in OPTIONAL and not (DOCS / name).exists()
 
 
 def on_files(files: Files, config: Any) -> Files:
