@@ -27,9 +27,8 @@ from autosched.measure import verify
 from autosched.measure.roofline import cached
 from autosched.places import cache_folder, open_flags
 from autosched.records import Record
-from autosched.runtime.device import versions
 from autosched.runtime.cpu import host
-from autosched.runtime.device import host_core
+from autosched.runtime.device import host_core, versions
 from autosched.runtime.kernel import UnavailableKernel
 from autosched.runtime.module import Module
 from autosched.space.samples import random_inputs

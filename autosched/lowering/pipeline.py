@@ -90,7 +90,7 @@ def bind_knobs(p: Program) -> Program:
 
 
 def with_values(f: Function, mapping: dict[Expr, Expr]) -> Function:
-    """The function with numbers for some of its knobs and sizes. Raises LowerError for numbers that it does not take."""
+    """The function with numbers for some knobs and sizes. Raises LowerError for numbers that it does not take."""
     owner: dict[Buffer, Buffer] = {}
     for b in (*f.params, *(s.buffer for s in walk(f.body) if isinstance(s, Allocate))):
         if any(variables(d) & mapping.keys() for d in (*b.shape, *b.strides)):
@@ -187,7 +187,7 @@ class Structure:
     calls: Mapping[Any, str] = field(default_factory=dict)  #: what was said of a loop, by its variable
 
     def at(self, sizes: dict[Expr, Expr]) -> Structure:
-        """The same for numbers in place of some sizes. Raises LowerError for numbers that the schedule does not take."""
+        """The same with numbers for some sizes. Raises LowerError for numbers that the schedule does not take."""
         constraints = tuple(replace(c, condition=substitute(c.condition, sizes)) for c in self.constraints)
         return replace(self, function=with_values(self.function, sizes), constraints=constraints)
 
