@@ -16,7 +16,15 @@ from typing import Any, TypeVar
 from autosched import predicting, trust
 from autosched.codegen import compile_function
 from autosched.effort import check_effort
-from autosched.errors import AutoschedError, UsageError, UsageTypeError, VerificationError, expect, is_list_of
+from autosched.errors import (
+    AutoschedError,
+    TargetError,
+    UsageError,
+    UsageTypeError,
+    VerificationError,
+    expect,
+    is_list_of,
+)
 from autosched.ir.expr import Expr, const, is_const, logical_and, logical_or
 from autosched.ir.printer import checked_name, file_name
 from autosched.ir.simplify import simplify
@@ -238,7 +246,7 @@ def _build_workload(
                 return module
             return replace(candidate.at(numbers), provenance=module.provenance).compile(bounds_check)
         except AutoschedError as error:
-            if candidate.provenance["kind"] == "default":
+            if candidate.provenance["kind"] == "default" or isinstance(error, TargetError):
                 raise
             last = error
             _pass_over(candidate.provenance["record"] or "of the model's choice", error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from autosched.building import Buildable, as_workload, build
@@ -59,7 +60,8 @@ def export(
         if isinstance(what, Workload):
             usual = what.usual_sizes()
         module = build(_known(what, sizes), target, sizes=sizes, records=records, name=name, specialize=True)
-    return _export(module, folder, usual, asked, force)
+    written = _export(module, folder, usual, asked, force)
+    return replace(written, provenance=module.provenance, signature=str(module.signature))
 
 
 def _known(what: Any, sizes: Any) -> Any:

@@ -7,8 +7,9 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autosched import __version__
 from autosched.codegen.c_program import c_name
@@ -24,7 +25,8 @@ Stream = Iterable[bytes | memoryview]
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: the bytes of each file, and the lines of source in all.
+    """What was written: the bytes of each file, and the lines of source in all; for a kernel where its schedule came
+    from, and its signature.
 
     >>> print(autosched.export("box_blur", "blur"))
     11 files: 412 lines of source, 45,235 bytes
@@ -32,6 +34,8 @@ class Exported:
 
     files: Mapping[str, int]
     lines: int
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    signature: str = ""
 
     def __str__(self) -> str:
         weights = {name: size for name, size in self.files.items() if name.startswith("weights.")}
