@@ -147,8 +147,10 @@ def _times(a: Dim, b: Dim) -> Dim:
 NAME = "\0"
 
 
+_KEPT = r"""#include.*|//.*|/\*[\s\S]*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
+
+
 def named(text: str, name: str) -> str:
-    """The text of a C file with the name of its function, which no other word of it is: not in `\"..\"`, `<..>`, `%d`,
-    and ends of file names, which stay."""
-    own = rf"(?<![\w<\"'/%\\\0])(?<!\0\.)(?<!weights\.){re.escape(name)}\b"
-    return re.sub(own, f"{name}_here", text).replace(NAME, name)
+    """The text of a C file with the name of its function, which no other word of it is."""
+    words = rf"{_KEPT}|(?<!\0)\b({re.escape(name)})\b"
+    return re.sub(words, lambda m: f"{name}_here" if m[1] else m[0], text).replace(NAME, name)

@@ -32,7 +32,7 @@ __all__ = ["$public"]
 
 _HERE = Path(__file__).parent
 _library = ctypes.CDLL(str(_HERE / "$library"))
-_function = _library.$name
+_function = _library["$name"]
 _function.restype = ctypes.c_int32
 _function.argtypes = [ctypes.c_void_p] * $pointers + [ctypes.c_int64] * $sizes
 $data
@@ -85,7 +85,7 @@ import numpy as np
 
 here = Path(__file__).resolve().parent
 library = ctypes.CDLL(str(here / "$library"))
-function = library.$name
+function = library["$name"]
 function.restype = ctypes.c_int32
 function.argtypes = [ctypes.c_void_p] * $pointers + [ctypes.c_int64] * $sizes
 $opened

@@ -24,10 +24,10 @@ def library_path(folder: Path, name: str) -> Path:
     loader = [line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libOpenCL" in line]
     if not loader:
         pytest.skip("OpenCL's loader is not a file of this process")
-    (folder / "CL").mkdir(exist_ok=True)
-    (folder / "CL" / "cl.h").write_text(_CL)
+    (folder / "headers" / "CL").mkdir(parents=True, exist_ok=True)
+    (folder / "headers" / "CL" / "cl.h").write_text(_CL)
     commands = [
-        ["make", "CFLAGS=-I.", "main.o", f"{name}.o"],
+        ["make", "CFLAGS=-Iheaders", "main.o", f"{name}.o"],
         [*require_compiler("test").command, "-shared", f"{name}.o", loader[0], "-o", f"lib{name}.so"],
     ]
     for command in commands:
