@@ -17,14 +17,12 @@ _MAIN = Template("""\
 //
 // ${told}FILEs hold the bytes of the inputs, in order, then those that are expected of the outputs. An input
 // without a file is filled with small numbers. Returns 1 where an output differs by more than 1e-3 + 1e-3 * |expected|.
+#define _POSIX_C_SOURCE 199309L  // clock_gettime
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "$name.h"
 
@@ -46,8 +44,10 @@ static void measure(void) {
 $counts}
 
 static double seconds(void) {
-#ifdef _OPENMP
-  return omp_get_wtime();
+#ifdef CLOCK_MONOTONIC
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 #else
   return (double)clock() / CLOCKS_PER_SEC;
 #endif

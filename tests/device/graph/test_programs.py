@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import opencl_header
 import pytest
+from clean_python import run_clean
 
 import autosched
 from autosched import te
@@ -347,6 +348,10 @@ def test_machine_code_in_a_folder(tmp_path: Path) -> None:
     ran(tmp_path, "make CFLAGS=-O1")
     assert ran(tmp_path, f"./main {with_arrays(tmp_path)}").count("as expected") == 3
     agree(load_module(tmp_path / "libnet.so")(X, as_block(network("llvm").weights)), expected())
+    program = "import numpy as np, net\nfor k, x in enumerate(net.net(np.fromfile('x.bin', 'f4').reshape(90, 200))):\n"
+    run_clean(f"{program}    np.save(f'made{{k}}.npy', x)", tmp_path, tmp_path / "python")
+    agree([np.load(tmp_path / f"made{k}.npy") for k in range(3)], expected())
+    assert run_clean((tmp_path / "example.py").read_text().replace("__file__", "'x'"), tmp_path).count("float32") == 3
     shown = ran(tmp_path, "nm -D --defined-only libnet.so")
     assert "net_packed" in shown and "net_dense" not in shown  # two libraries of one process may have such kernels
 
