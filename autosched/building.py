@@ -220,25 +220,18 @@ def build(
         return _plan_schedule(what, to, args, name, binds).compile(bounds_check)
     if not isinstance(what, (Workload, WorkloadFunction)):
         raise UsageTypeError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
-    numbers = sizes if specialize else None
-    return _build_workload(as_workload(what), to, records, sizes, name, bounds_check, effort, numbers)
-
-
-def _build_workload(
-    w: Workload,
-    to: Target,
-    records: str | None,
-    sizes: dict[str, int] | None,
-    name: str | None,
-    bounds_check: bool,
-    effort: str,
-    numbers: Mapping[str, int] | None,
-) -> Module:
-    """The module of the first plan that can be built and is right; with `numbers` for sizes, those are no arguments."""
+    w, numbers = as_workload(what), sizes if specialize else None
     if effort == "none":
         return default_plan(w, to, name or w.name, AS_ASKED).at(numbers or {}).compile(bounds_check)
+    return _first_that_builds(w, plans_to_try(w, to, records, sizes, name), bounds_check, numbers)
+
+
+def _first_that_builds(
+    w: Workload, plans: Iterator[Plan], bounds_check: bool, numbers: Mapping[str, int] | None
+) -> Module:
+    """The module of the first plan that can be built and is right; with `numbers` for sizes, those are no arguments."""
     last: AutoschedError | None = None
-    for candidate in plans_to_try(w, to, records, sizes, name):
+    for candidate in plans:
         try:
             module = candidate.compile(bounds_check)
             candidate.check(module, w)

@@ -318,7 +318,8 @@ def launcher(f: Interface, code: Artifact, weights: Mapping[int, int] | None = N
     rows: list[str] = []
     for number, x in enumerate(meta["launches"]):
         rows.append(known.launch(number, x, len(values)))
-        values += [known.argument(len(values) + k, *a, len(params), places) for k, a in enumerate(x["args"])]
+        for kind, which in x["args"]:
+            values.append(known.argument(len(values), kind, which, len(params), places))
     text = Template(_SOURCE + _RUN).substitute(
         name=NAME,
         arrays=len(params),

@@ -130,11 +130,8 @@ def helpers_for(texts: Iterable[str]) -> str:
 
 def elements_of(p: Param) -> Dim:
     """The elements of memory of an array, as a formula over sizes."""
-    strides = p.strides or ()
-    if strides:
-        steps = [_times(["sub", n, 1], s) for n, s in zip(p.shape, strides, strict=True)]
-        return reduce(lambda a, b: ["add", a, b], steps, 1)
-    return reduce(_times, p.shape, 1)
+    one: Dim = 1
+    return reduce(_times, p.shape, one)
 
 
 def _times(a: Dim, b: Dim) -> Dim:
