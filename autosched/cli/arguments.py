@@ -242,6 +242,7 @@ def export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
     parser.add_argument("--name", metavar="NAME", help="the name of the function in C; default the workload's")
     options.add_flag(parser, "--force", "replace files that are there")
+    options.add_effort(parser)
     _add_source(parser)
 
 

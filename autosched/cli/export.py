@@ -17,7 +17,8 @@ def run(args: argparse.Namespace) -> int:
     sizes = sizes_of(args, workload) or None
     folder = Path(args.output).expanduser()
     target, records = resolve_target(args.target), options.records_folder(args)
-    written = export(workload, folder, target, sizes=sizes, records=records, name=args.name, force=args.force)
+    given = {"records": records, "name": args.name, "effort": args.effort, "force": args.force}
+    written = export(workload, folder, target, sizes=sizes, **given)
     if args.json:
         about = {"workload": repr(workload), "target": str(target), "signature": written.signature}
         options.emit(about | {"provenance": written.provenance, "output": str(folder), "files": written.files})

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autosched.building import Buildable, as_workload, build
+from autosched.building import Buildable, as_workload
 from autosched.codegen.c_program import c_name, header
 from autosched.errors import BuildError, TargetError, UsageError, expect
 from autosched.exporting.cl_launcher import launcher
 from autosched.exporting.folder import Exported, write_folder
 from autosched.exporting.interface import Interface
+from autosched.front import build
 from autosched.runtime.module import Module
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import TargetLike
@@ -26,6 +27,7 @@ def export(
     sizes: dict[str, int] | None = None,
     records: str | None = None,
     name: str | None = None,
+    effort: str = "quick",
     force: bool = False,
 ) -> Exported:
     """Write a kernel for programs that have neither autosched nor, unless they want it, Python.
@@ -36,6 +38,7 @@ def export(
     sizes:   numbers for sizes of a workload, which are no arguments then; the others are arguments of the C function
     records: a folder to read records from, instead of the usual ones
     name:    of the function; by default the workload's
+    effort:  what is done for a workload without a record, as for `build`
     force:   replace files that are there
 
     A header, `main.c`, a Makefile, a call through ctypes, a Python package and a README with the commands that build
@@ -59,7 +62,9 @@ def export(
             what = as_workload(what)
         if isinstance(what, Workload):
             usual = what.usual_sizes()
-        module = build(_known(what, sizes), target, sizes=sizes, records=records, name=name, specialize=True)
+        what = _known(what, sizes)
+        options: dict[str, Any] = {"records": records, "name": name, "effort": effort, "specialize": True}
+        module = build(what, target, sizes=sizes, **options)
     written = _export(module, folder, usual, asked, force)
     return replace(written, provenance=module.provenance, signature=str(module.signature))
 

@@ -83,7 +83,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "asking": (*_PARTS, "building", "search_options", "tuning"),
     "kernels": (*_PARTS, "building", "tuning", "front"),
     "tvm": (*_PARTS, "building", "graph", "sanitizing", "tuning"),
-    "exporting": (*_PARTS, "__init__", "building"),
+    "exporting": (*_PARTS, "__init__", "building", "front"),
     "graph": (*_PARTS, "topi", "places", "effort", "building", "exporting", "tuning"),
     "report": (*_PARTS, "building", "tuning"),
     "front": (*_PARTS, "effort", "building", "tuning", "report"),
