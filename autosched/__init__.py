@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from autosched.explaining.compared import compare
     from autosched.explaining.explanation import explain
     from autosched.explaining.simplified import simplify
+    from autosched.exporting.exports import export
     from autosched.front import build, tune, tune_sizes, tune_tasks
     from autosched.kernels import build_kernel, run_kernel, tune_kernel
     from autosched.lowering import lower
@@ -48,6 +49,7 @@ __all__ = [
     "create_schedule",
     "device",
     "explain",
+    "export",
     "graph",
     "jit",
     "load_module",
@@ -90,6 +92,7 @@ _HOME = {
     "create_schedule": "autosched.schedule",
     "compare": "autosched.explaining",
     "explain": "autosched.explaining",
+    "export": "autosched.exporting.exports",
     "plan": "autosched.building",
     "search_space": "autosched.building",
     "raw_kernel": "autosched.raw.kernel",

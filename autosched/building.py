@@ -16,10 +16,20 @@ from typing import Any, TypeVar
 from autosched import predicting, trust
 from autosched.codegen import compile_function
 from autosched.effort import check_effort
-from autosched.errors import AutoschedError, UsageError, UsageTypeError, VerificationError, expect, is_list_of
-from autosched.ir.expr import Expr, const, logical_and, logical_or
+from autosched.errors import (
+    AutoschedError,
+    TargetError,
+    UsageError,
+    UsageTypeError,
+    VerificationError,
+    expect,
+    is_list_of,
+)
+from autosched.ir.expr import Expr, const, is_const, logical_and, logical_or
 from autosched.ir.printer import checked_name, file_name
+from autosched.ir.simplify import simplify
 from autosched.ir.stmt import Buffer, Function
+from autosched.ir.visit import substitute
 from autosched.lowering.checked import NOTHING, with_checks
 from autosched.lowering.pipeline import PASSES, Structure, lower_structure
 from autosched.lowering.versions import guarded
@@ -82,6 +92,21 @@ class Plan:
         """The function that code is generated from. Raises LowerError."""
         return self.after(PASSES[-1])
 
+    def at(self, sizes: Mapping[str, int]) -> Plan:
+        """The plan for these sizes alone: numbers, which are no arguments then. Raises LowerError for sizes that the
+        schedule does not take."""
+        given = {v: const(sizes[v.name], v.dtype) for v in self.structure.function.sizes if v.name in sizes}
+        base, left = self, []
+        for condition, version in self.versions:
+            fits = logical_and(condition, *(r.condition for r in version.structure.function.requires))
+            now = simplify(substitute(fits, given))
+            if is_const(now, True):
+                base = version
+                break
+            if not is_const(now, False):
+                left.append((now, version.at(sizes)))
+        return replace(self, structure=base.structure.at(given), knobs=base.knobs, versions=tuple(left))
+
     def compile(self, bounds_check: bool = False) -> Module:
         """The module. Raises LowerError or BuildError."""
         if bounds_check:
@@ -100,6 +125,8 @@ class Plan:
             return
         memory = trust.remembered(w, self.target, describe_device(self.target)["name"], self.records)
         found = memory.get()
+        if found is None and not trust.can_run(module):
+            found = None, "it is for another CPU"
         if found is None:
             found = trust.check(module, w, [r.sizes for r in self.records])
             memory.put(*found)
@@ -149,6 +176,7 @@ def build(
     sizes: dict[str, int] | None = None,
     binds: Mapping[Tensor, Buffer] | None = None,
     bounds_check: bool = False,
+    specialize: bool = False,
     effort: str = "quick",
 ) -> Module:
     """Compile for a target. Call the result with NumPy arrays.
@@ -160,6 +188,7 @@ def build(
     records: a folder to read records from, instead of the usual ones
     sizes:   prefer records measured at sizes near these
     binds:   for a schedule, how tensors lie in memory: see `decl_buffer`
+    specialize: for a workload, compile for these `sizes` alone, which are numbers then and tell nothing by shapes
     bounds_check: a call raises BoundsError where it reads outside of a tensor, and says which, at what
              index; on llvm and c, several times slower, for one function
     effort:  what is done for a workload: "quick" applies its best record, else what a model of this machine predicts;
@@ -191,28 +220,26 @@ def build(
         return _plan_schedule(what, to, args, name, binds).compile(bounds_check)
     if not isinstance(what, (Workload, WorkloadFunction)):
         raise UsageTypeError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
-    return _build_workload(as_workload(what), to, records, sizes, name, bounds_check, effort)
-
-
-def _build_workload(
-    w: Workload,
-    to: Target,
-    records: str | None,
-    sizes: dict[str, int] | None,
-    name: str | None,
-    bounds_check: bool,
-    effort: str,
-) -> Module:
+    w, numbers = as_workload(what), sizes if specialize else None
     if effort == "none":
-        return default_plan(w, to, name or w.name, AS_ASKED).compile(bounds_check)
+        return default_plan(w, to, name or w.name, AS_ASKED).at(numbers or {}).compile(bounds_check)
+    return _first_that_builds(w, plans_to_try(w, to, records, sizes, name), bounds_check, numbers)
+
+
+def _first_that_builds(
+    w: Workload, plans: Iterator[Plan], bounds_check: bool, numbers: Mapping[str, int] | None
+) -> Module:
+    """The module of the first plan that can be built and is right; with `numbers` for sizes, those are no arguments."""
     last: AutoschedError | None = None
-    for candidate in plans_to_try(w, to, records, sizes, name):
+    for candidate in plans:
         try:
             module = candidate.compile(bounds_check)
             candidate.check(module, w)
-            return module
+            if not numbers:
+                return module
+            return replace(candidate.at(numbers), provenance=module.provenance).compile(bounds_check)
         except AutoschedError as error:
-            if candidate.provenance["kind"] == "default":
+            if candidate.provenance["kind"] == "default" or isinstance(error, TargetError):
                 raise
             last = error
             _pass_over(candidate.provenance["record"] or "of the model's choice", error)

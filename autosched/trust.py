@@ -27,7 +27,9 @@ from autosched.measure import verify
 from autosched.measure.roofline import cached
 from autosched.places import cache_folder, open_flags
 from autosched.records import Record
-from autosched.runtime.device import versions
+from autosched.runtime.cpu import host
+from autosched.runtime.device import host_core, versions
+from autosched.runtime.kernel import UnavailableKernel
 from autosched.runtime.module import Module
 from autosched.space.samples import random_inputs
 from autosched.space.workload import Workload
@@ -97,6 +99,18 @@ def _rates(target: Target, device: Mapping[str, Any]) -> tuple[float, float]:
     said = device.get("threads", device.get("compute_units"))
     threads = said if isinstance(said, int) and 0 < said < UNKNOWN_THREADS else UNKNOWN_THREADS
     return threads * THREAD_BYTES_S, threads * THREAD_FLOPS_S
+
+
+#: levels of x86-64 -> a feature that CPUs of the level have, and those below lack
+_LEVELS = {"x86-64": "sse2", "x86-64-v2": "sse4.2", "x86-64-v3": "avx2", "x86-64-v4": "avx512vl"}
+
+
+def can_run(module: Module) -> bool:
+    """Whether a call is certain not to end at an instruction that this CPU lacks: what a CPU's name stands for is known
+    of this one and of levels alone."""
+    named = module.target.options.get("mcpu", "native") if module.target.kind in ("llvm", "c") else "native"
+    known = named in ("native", host_core()) or _LEVELS.get(named) in host()[1]
+    return known and not isinstance(module.kernel, UnavailableKernel)
 
 
 # -- outputs --------------------------------------------------------------------------------------

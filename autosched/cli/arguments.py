@@ -225,6 +225,27 @@ def build(parser: argparse.ArgumentParser) -> None:
     _add_source(parser)
 
 
+def export(parser: argparse.ArgumentParser) -> None:
+    """Write a kernel for builds that have neither autosched nor, unless they want it, Python.
+
+    The folder has a C header, an example, a Makefile, a Python package, and a README with the commands; for llvm a
+    shared library and objects, with -mtriple objects for another machine; for c, C99 sources; for opencl, kernels and
+    a launcher. The schedule is that of `build`. See docs/deployment.md; `compile` does this for models.
+
+    examples:
+      %(prog)s box_blur -o blur/
+      %(prog)s box_blur -o blur/ --target c --size height=1280 --size width=1920
+      %(prog)s box_blur -o blur/ --target "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+    """
+    options.add_workload(parser)
+    options.add_target(parser)
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
+    parser.add_argument("--name", metavar="NAME", help="the name of the function in C; default the workload's")
+    options.add_flag(parser, "--force", "replace files that are there")
+    options.add_effort(parser)
+    _add_source(parser)
+
+
 def run(parser: argparse.ArgumentParser) -> None:
     """Run a workload on an image: an image file in, an image file out.
 
@@ -544,6 +565,7 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "tasks": (tasks, "tune several workloads under one budget"),
     "build": (build, "compile a workload with the best schedule known"),
     "compile": (compile_model, "compile an ONNX model to files"),
+    "export": (export, "write a kernel for builds without Python"),
     "run": (run, "run a workload on an image"),
     "show": (show, "print a schedule, its loops, source or assembly"),
     "sketch": (sketch, "print what tuning searches, as templates to edit"),

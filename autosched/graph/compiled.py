@@ -13,9 +13,10 @@ import numpy as np
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.signature import Param
 from autosched.errors import TargetError
+from autosched.exporting.folder import Exported
 from autosched.graph import memory
 from autosched.graph.building import build_all
-from autosched.graph.export import Exported, compile_c_program, export_c, export_llvm, export_opencl
+from autosched.graph.export import compile_c_program, export_c, export_llvm, export_opencl
 from autosched.graph.kernels import Cutter, bytes_of, calls_of, param_of
 from autosched.graph.layout import prepared
 from autosched.graph.linking import link
@@ -142,7 +143,7 @@ class CompiledModel:
         Raises BuildError or FileError.
         """
         if self.target.kind == "c":
-            return export_c(self.program, folder, arrays=arrays)
+            return export_c(self.program, folder, self.target, arrays=arrays)
         if arrays:
             raise TargetError("arrays of C are for C", asked=f"export, target {self.target}", legal="the target c")
         export = export_opencl if self.target.kind == "opencl" else export_llvm

@@ -6,7 +6,7 @@ A dimension is a tree (see `ir.json`) over the names of size variables: 8, `["si
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,14 +64,15 @@ def evaluate_dim(dim: Dim, sizes: Mapping[str, int]) -> int:
     return int(compute(*(evaluate_dim(d, sizes) for d in dim[1:])))
 
 
-def format_dim(dim: Dim) -> str:
-    """`dim` as a person writes it: `height + 2`."""
+def format_dim(dim: Dim, operators: Mapping[str, str] = {}, size: Callable[[str], str] = str) -> str:
+    """`dim` as a person writes it: `height + 2`; or as a language does that spells some operators, and sizes, in its
+    own way."""
     if isinstance(dim, int):
         return str(dim)
     if dim[0] == "size":
-        return str(dim[1])
-    template = _DIM_OPS[dim[0]]
-    parts = [format_dim(d) for d in dim[1:]]
+        return size(dim[1])
+    template = operators.get(dim[0], _DIM_OPS[dim[0]])
+    parts = [format_dim(d, operators, size) for d in dim[1:]]
     if "(" not in template:
         parts = [f"({p})" if isinstance(d, list) and d[0] != "size" else p for d, p in zip(dim[1:], parts, strict=True)]
     return template.format(*parts)

@@ -86,16 +86,33 @@ def bind_knobs(p: Program) -> Program:
                 f"knob {v.name} has no value", asked=p.function.name, legal="tune it, or schedule with numbers"
             )
         mapping[v] = const(p.knobs[v.name])
-    owner = {}
-    for b in (s.buffer for s in walk(body) if isinstance(s, Allocate)):
+    return replace(p, function=with_values(p.function, mapping))
+
+
+def with_values(f: Function, mapping: dict[Expr, Expr]) -> Function:
+    """The function with numbers for some knobs and sizes. Raises LowerError for numbers that it does not take."""
+    owner: dict[Buffer, Buffer] = {}
+    for b in (*f.params, *(s.buffer for s in walk(f.body) if isinstance(s, Allocate))):
         if any(variables(d) & mapping.keys() for d in (*b.shape, *b.strides)):
             shape, strides = (tuple(substitute(d, mapping) for d in of) for of in (b.shape, b.strides))
             room = None if b.room is None else substitute(b.room, mapping)
             owner[b] = replace(b, shape=shape, strides=strides, room=room)
-    body = replace_exprs(body, mapping)
-    requires = tuple(replace(r, condition=substitute(r.condition, mapping)) for r in requires)
-    body = retarget(body, owner) if owner else body
-    return replace(p, function=replace(p.function, requires=requires, body=body))
+    requires = []
+    for r in f.requires:
+        condition = substitute(r.condition, mapping)
+        if variables(condition):
+            requires.append(replace(r, condition=condition))
+        elif not evaluate([condition], {})[0]:
+            values = ", ".join(f"{v.name} = {n!r}" for v, n in mapping.items() if v in variables(r.condition))
+            raise LowerError(r.reason, asked=f"{f.name} with {values}", legal=f"needed: {r.condition!r}")
+    body = replace_exprs(f.body, mapping)
+    return replace(
+        f,
+        params=tuple(owner.get(b, b) for b in f.params),
+        sizes=tuple(v for v in f.sizes if v not in mapping),
+        requires=tuple(requires),
+        body=retarget(body, owner) if owner else body,
+    )
 
 
 def bind_threads(p: Program) -> Program:
@@ -168,6 +185,11 @@ class Structure:
     knobs: tuple[Knob, ...]
     constraints: tuple[Constraint, ...]
     calls: Mapping[Any, str] = field(default_factory=dict)  #: what was said of a loop, by its variable
+
+    def at(self, sizes: dict[Expr, Expr]) -> Structure:
+        """The same with numbers for some sizes. Raises LowerError for numbers that the schedule does not take."""
+        constraints = tuple(replace(c, condition=substitute(c.condition, sizes)) for c in self.constraints)
+        return replace(self, function=with_values(self.function, sizes), constraints=constraints)
 
     def bind(self, knobs: dict[str, int] | None = None) -> Function:
         """The fully lowered function of one candidate. Raises LowerError where a value is illegal."""

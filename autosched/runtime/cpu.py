@@ -60,7 +60,7 @@ def runtime_of(is_openmp: bool) -> tuple[Mapping[str, int], object]:
 
 
 @lru_cache(maxsize=1)
-def _host() -> tuple[str, frozenset[str]]:
+def host() -> tuple[str, frozenset[str]]:
     """The architecture of this process and the features of its CPU."""
     import llvmlite.binding as llvm
 
@@ -74,7 +74,7 @@ class ForeignCodeError(BuildError):
 
 def check_host(artifact: Artifact) -> None:
     """Raise BuildError for code that needs another architecture or instructions that the CPU lacks."""
-    machine, present = _host()
+    machine, present = host()
     wanted = str(artifact.meta.get("triple", machine)).partition("-")[0]
     needed = {f[1:] for f in str(artifact.meta.get("features", "")).split(",") if f.startswith("+")}
     if wanted != machine:

@@ -276,7 +276,7 @@ class CheckedModule(Module):
         self._raise_for(report)
 
     def artifacts(self) -> list[Artifact]:
-        raise self._unkept("save")
+        raise self._unkept("files")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         raise self._unkept("save")

@@ -13,7 +13,7 @@ from mutated_records import mutations, programs, record_of
 import autosched
 from autosched import te, template, trust, workload
 from autosched.building import plans_to_try
-from autosched.errors import AutoschedError
+from autosched.errors import AutoschedError, TargetError
 from autosched.measure import roofline
 from autosched.records import RecordLog, default_path, sealed
 from autosched.runtime.device import describe_device, resolve_target
@@ -213,3 +213,22 @@ def test_none_of_many_does(tmp_path):
         warnings.simplefilter("ignore")
         applied, wrong = wrong_answers(4000, 11, tmp_path)
     assert wrong == [] and applied > 200
+
+
+@pytest.mark.parametrize(
+    "target", ["llvm -mtriple=aarch64-linux-gnu", "llvm -mcpu=graniterapids", "c -mcpu=cortex-a72"]
+)
+def test_records_serve_code_that_does_not_run_here(tmp_path, target):
+    folder = written(tmp_path, record(PLAIN, target=target.partition(" ")[0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module = autosched.build(doubled(), target, records=folder)
+    assert module.provenance["kind"] == "record"
+    assert module.provenance["verified"] == "not on this machine: it is for another CPU"
+
+
+def test_a_target_that_there_is_not_is_no_fault_of_records(tmp_path):
+    folder = written(tmp_path, record(PLAIN))
+    with warnings.catch_warnings(), pytest.raises(TargetError, match="LLVM has no such machine"):
+        warnings.simplefilter("error")
+        autosched.build(doubled(), "llvm -mtriple=nothing", records=folder)

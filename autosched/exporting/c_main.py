@@ -1,4 +1,4 @@
-"""main.c and Makefile of an exported program: a command that runs it, and compares its outputs."""
+"""main.c and Makefile of an exported function: a command that runs it, and compares its outputs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from string import Template
 
 from autosched.codegen.c_program import c_name
 from autosched.codegen.signature import Param
-from autosched.graph.linking import bytes_of, signature_of, weight_offsets
-from autosched.graph.program import Program
+from autosched.exporting.interface import NAME, Interface, elements_of, helpers_for, named
 from autosched.ir.dtype import dtype
 
 _MAIN = Template("""\
@@ -16,16 +15,14 @@ _MAIN = Template("""\
 //
 //   main [-n RUNS]$usage [FILE ...]
 //
-// FILEs hold the bytes of the inputs, in order, then those that are expected of the outputs. An input without a file
-// is filled with small numbers. Returns 1 where an output differs by more than 1e-3 + 1e-3 * |expected|.
+// ${told}FILEs hold the bytes of the inputs, in order, then those that are expected of the outputs. An input
+// without a file is filled with small numbers. Returns 1 where an output differs by more than 1e-3 + 1e-3 * |expected|.
+#define _POSIX_C_SOURCE 199309L  // clock_gettime
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "$name.h"
 
@@ -35,17 +32,22 @@ struct array {
   const char *name;
   enum kind kind;
   size_t element;  // bytes
-  size_t count;
   int is_output;
+  size_t count;
 };
 
-static const struct array arrays[] = {
+static struct array arrays[] = {
 $arrays};
 enum { COUNT = $count };
+$sizes
+static void measure(void) {
+$counts}
 
 static double seconds(void) {
-#ifdef _OPENMP
-  return omp_get_wtime();
+#ifdef CLOCK_MONOTONIC
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 #else
   return (double)clock() / CLOCKS_PER_SEC;
 #endif
@@ -143,6 +145,7 @@ int main(int argc, char **argv) {
   char *memory[COUNT + 1];
   int runs = 1, next = 1, wrong = 0;
 $options
+  measure();
   for (int i = 0; i < COUNT; ++i) {
     const struct array *const a = &arrays[i];
     const size_t bytes = a->count * a->element;
@@ -173,81 +176,140 @@ _OPTIONS = """\
   for (; next + 1 < argc && argv[next][0] == '-' && argv[next][1] != 0; next += 2) {
     if (argv[next][1] == 'n') runs = atoi(argv[next + 1]);
 """
+_SIZES = Template("""
+static int64_t sizes[] = {$values};
+
+static int set_size(const char *word) {
+  static const char *const names[] = {$names};
+  for (int i = 0; i < $count; ++i) {
+    const size_t length = strlen(names[i]);
+    if (strncmp(word, names[i], length) != 0 || word[length] != '=') continue;
+    sizes[i] = strtoll(word + length + 1, NULL, 10);
+    return 1;
+  }
+  return 0;
+}
+$helpers""")
+_REQUIRED = """\
+  if (!({})) {{
+    fprintf(stderr, "{}\\n");
+    exit(2);
+  }}
+"""
 _MAKEFILE = Template("""\
-# make            the command `main`
+# make             the command `main`
+# make library     lib$name.so
 ${note}NAME = $name
-CFLAGS = -O3 -march=native
+${compiler}CFLAGS = -O3$march
 OPENMP = $openmp
-FLAGS = -std=c99 -Wall -Wextra -Werror -fno-strict-aliasing -fno-math-errno -fno-trapping-math -ffp-contract=$contract
+FLAGS = -std=c99 -Wall -Wextra -Werror $flags
 OBJECTS = $objects
 
 main: main.o $$(OBJECTS)
 	$$(CC) $$(OPENMP) main.o $$(OBJECTS) -o $$@ $$(LDFLAGS) $libraries
 
-$shared
-main.o $made: %.o: %.c $$(NAME).h
+library: lib$$(NAME).so
+
+lib$$(NAME).so: $$(OBJECTS)
+	$$(CC) -shared $$(OPENMP) $$(OBJECTS) -o $$@ $$(LDFLAGS) $libraries
+
+main.o$made: %.o: %.c $$(NAME).h
 	$$(CC) $$(FLAGS) $$(CFLAGS) $$(OPENMP) -fPIC -c $$< -o $$@
 
 clean:
-	rm -f main main.o $made
+	rm -f main main.o$made
 
-.PHONY: clean
+.PHONY: clean library
 """)
-_ON_ONE_CORE = "# make OPENMP=    with loops on one core, for a compiler without OpenMP\n"
-_SHARED = """
-$(NAME).so: $(OBJECTS)
-	$(CC) -shared $(OPENMP) $(OBJECTS) -o $@ $(LDFLAGS) -lm
-"""
+_ON_ONE_CORE = "# make OPENMP=     with loops on one core, for a compiler without OpenMP\n"
 _KINDS = {"float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32", "float64": "FLOAT64"}
 
 
-def main_source(program: Program, *, arrays: bool = False, device: bool = False) -> str:
-    """main.c. `arrays`: the weights are compiled in; `device`: the program is a launcher of OpenCL."""
-    name, signature = c_name(program.name), signature_of(program)
-    shown = [p for p in signature.params if p in (*signature.inputs[: len(program.inputs)], *signature.outputs)]
-    passed = [f"(void *)memory[{i}]" for i in range(len(shown))]
-    options, load, usage = _OPTIONS, "", ""
-    if program.weights:
-        passed.insert(len(program.inputs), f"{name}_weights" if arrays else "weights")
-    if program.weights and not arrays:
+def main_source(f: Interface, *, arrays: bool = False) -> str:
+    """main.c. `arrays`: the weights are compiled in."""
+    name, params = NAME, f.signature.params
+    shown = [p for i, p in enumerate(params) if i != f.weights_at]
+    place = {id(p): i for i, p in enumerate(shown)}
+    passed = [
+        f"(void *)memory[{place[id(p)]}]" if id(p) in place else f"{name}_weights" if arrays else "weights"
+        for p in params
+    ]
+    passed += [f"sizes[{k}]" for k in range(len(f.signature.sizes))]
+    options, load, usage, told = _OPTIONS, "", "", ""
+    if f.weights and not arrays:
         usage = " [-w weights.bin]"
         options = '  const char *path = "weights.bin";\n' + _OPTIONS
         options += "    if (argv[next][1] == 'w') path = argv[next + 1];\n"
-        load = f"  const uint8_t *const weights = (const uint8_t *)contents(path, {weight_offsets(program)[1]});"
-    if device:
-        passed = ["device", *(p for p in passed if p != "weights")]
+        load = f"  const uint8_t *const weights = (const uint8_t *)contents(path, {f.weights});"
+    options += "  }"
+    if f.signature.sizes:
+        usage += "".join(f" [{s}={f.usual[s]}]" for s in f.signature.sizes)
+        options += "\n  while (next < argc && set_size(argv[next])) ++next;"
+        told = "Sizes come first. "
+    if f.is_device:
+        passed = ["device", *passed]
         opened = f'{name}_open("{name}.cl", {"weights" if load else "NULL"})'
         load += f"\n  struct {name} *const device = {opened};\n  if (device == NULL) return 2;"
-    return _MAIN.substitute(
+    text = _MAIN.substitute(
         name=name,
         usage=usage,
+        told=told,
         arrays="".join(map(_row, shown)),
         count=len(shown),
-        options=f"{options}  }}",
+        sizes=_sizes(f),
+        counts=_counts(f, shown),
+        options=options,
         load=load,
-        close=f"  {name}_close(device);\n" if device else "",
+        close=f"  {name}_close(device);\n" if f.is_device else "",
         passed=", ".join(passed),
+    )
+    return named(text, c_name(f.name))
+
+
+def _sizes(f: Interface) -> str:
+    """The sizes of a call, and the functions that formulas over them need."""
+    names = f.signature.sizes
+    if not names:
+        return ""
+    formulas = [*(elements_of(p) for p in f.signature.params), *([r.op, r.left, r.right] for r in f.signature.requires)]
+    return _SIZES.substitute(
+        values=", ".join(str(f.usual[s]) for s in names),
+        names=", ".join(f'"{s}"' for s in names),
+        count=len(names),
+        helpers=helpers_for(map(f.in_c, formulas)),
     )
 
 
+def _counts(f: Interface, shown: Sequence[Param]) -> str:
+    lines = [
+        _REQUIRED.format(f.in_c([r.op, r.left, r.right]), _ascii(f"needed: {r}: {r.reason}"))
+        for r in f.signature.requires
+    ]
+    counts = [f"  arrays[{i}].count = (size_t)({f.in_c(elements_of(p))});\n" for i, p in enumerate(shown)]
+    return "".join([*lines, *counts])
+
+
+def _ascii(text: str) -> str:
+    """Text for a literal of C."""
+    return "".join(c if c.isascii() and c.isprintable() and c not in '"\\?%' else "_" for c in text)
+
+
 def _row(p: Param) -> str:
-    of = dtype(p.dtype)
     kind = _KINDS.get(p.dtype, "SIGNED" if p.dtype.startswith("int") else "UNSIGNED")
-    title = "".join(c if c.isascii() and c not in '"\\?' else "_" for c in p.name)
-    return f'  {{"{title}", {kind}, {of.bytes}, {bytes_of(p) // of.bytes}, {int(p.is_output)}}},\n'
+    return f'  {{"{_ascii(p.name)}", {kind}, {dtype(p.dtype).bytes}, {int(p.is_output)}, 0}},\n'
 
 
-def makefile(program: Program, sources: Sequence[str], libraries: Sequence[str] = ()) -> str:
+def makefile(f: Interface, sources: Sequence[str]) -> str:
     """A Makefile for the sources, or objects, besides main.c."""
-    parallel = any(k.meta.get("parallel") for k in program.kernels)
     made = [s.removesuffix(".c") + ".o" for s in sources if s.endswith(".c")]
     return _MAKEFILE.substitute(
-        name=c_name(program.name),
-        openmp="-fopenmp" if parallel else "",
-        contract="off" if any(k.meta.get("strict") for k in program.kernels) else "fast",
+        name=c_name(f.name),
+        compiler=f.compiler,
+        openmp="-fopenmp" if f.parallel else "",
+        flags=" ".join(x for x in f.flags if x.startswith("-f")),
+        march=f.march,
         objects=" ".join([*made, *(s for s in sources if not s.endswith(".c"))]),
-        made=" ".join(made),
-        libraries=" ".join([*libraries, "-lm"]),
-        shared=_SHARED if made else "",
-        note=_ON_ONE_CORE if made and parallel else "",
+        made="".join(f" {m}" for m in made),
+        libraries=" ".join(f.libraries),
+        note=_ON_ONE_CORE if made and f.parallel else "",
     )
