@@ -5,12 +5,16 @@
     s[B].leaf_iter_vars             the loops there are, outermost first
     s[B].iter_var_attrs[x]          the annotations of loop x
     s[B].attach_type                where it is computed, and at which loop of what
+    s.outputs[0].output(0), .body   parts of the operation, of its tensor, too
+    C.op.attrs["n"].value           numbers and texts that answer by TVM's names of their parts
+    buffer.scope()                  the same
 
 The shim adds nothing else to classes of the core (see `ir.attached`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -19,15 +23,17 @@ from typing import Any, TypeVar
 from autosched.ir.attached import alias, attach
 from autosched.ir.expr import Expr, compare
 from autosched.ir.ops import OPS
-from autosched.ir.stmt import For, Function, If, Seq
+from autosched.ir.stmt import Buffer, For, Function, If, Seq
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Stage
+from autosched.te.extern import ExternOp
 from autosched.te.functions import ThreadAxis
 from autosched.te.reduction import Combiner, Reduction
-from autosched.te.tensor import IterVar, Operation, Tensor
+from autosched.te.scan import ScanOp
+from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -87,6 +93,74 @@ attach(Seq, seq=alias("stmts"))
 attach(Function, buffer_map=property(lambda f: {b: b for b in f.params}))  # parameters are buffers
 attach(Combiner, lhs=alias("left"), rhs=alias("right"), identity_element=alias("identity"))
 attach(TensorIntrin, reduce_init=alias("reset"), reduce_update=alias("update"))
+
+# -- texts and numbers, where TVM has objects ----------------------------------------------------------
+
+
+class Text(str):
+    """Text that answers to `.value` and to a call."""
+
+    __slots__ = ()
+    value = property(str)
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+class Whole(int):
+    """An integer that answers to `.value`."""
+
+    __slots__ = ()
+    value = property(int)
+
+
+class Real(float):
+    """A number that answers to `.value`."""
+
+    __slots__ = ()
+    value = property(float)
+
+
+class Attributes(dict[str, Any]):
+    """Attributes of an operation, which print as JSON."""
+
+    def __str__(self) -> str:
+        return json.dumps(self)
+
+
+_ANSWERING: dict[type, type] = {str: Text, int: Whole, float: Real}
+
+
+def answering(value: Any) -> Any:
+    """A number or text that answers to `.value`, also in lists and dictionaries; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return [answering(v) for v in value]
+    if isinstance(value, dict):
+        return Attributes({k: answering(v) for k, v in value.items()})
+    return _ANSWERING.get(type(value), lambda v: v)(value)
+
+
+class _Answering:
+    """An attribute whose value answers, in place of one of the class's own."""
+
+    def __init__(self, cls: type, name: str) -> None:
+        self.name, self.slot = name, vars(cls).get(name)
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self
+        return answering(vars(instance)[self.name] if self.slot is None else self.slot.__get__(instance, owner))
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if self.slot is None:
+            vars(instance)[self.name] = value
+        else:
+            self.slot.__set__(instance, value)
+
+
+attach(Buffer, scope=_Answering(Buffer, "scope"))
+for _operation in (ComputeOp, ExternOp, ScanOp):
+    attach(_operation, attrs=_Answering(_operation, "attrs"))
 
 # -- axes and loops -----------------------------------------------------------------------------------
 
@@ -167,8 +241,8 @@ class IterVarAttr:
         return self.loop if self.loop.thread else None
 
     @property
-    def pragma_keys(self) -> list[str]:
-        return [p.partition("=")[0] for p in self.loop.pragmas]
+    def pragma_keys(self) -> list[Text]:
+        return [Text(p.partition("=")[0]) for p in self.loop.pragmas]
 
     @property
     def pragma_values(self) -> list[int | None]:
@@ -229,8 +303,13 @@ def attach_ivar(s: Stage) -> IterVar | Loop | None:
 
 @_of(Stage)
 def group(s: Stage) -> Group | None:
-    """The youngest group of a stage."""
-    return next((g for g in reversed(s.schedule.groups) if s in g.stages), None)
+    """The smallest group of a stage."""
+    return _innermost(s.schedule, {s})
+
+
+def _innermost(s: Schedule, members: set[Stage], besides: Group | None = None) -> Group | None:
+    found = [g for g in s.groups if g is not besides and members <= set(g.stages)]
+    return min(found, key=lambda g: len(g.stages), default=None)
 
 
 @_of(Stage)
@@ -241,12 +320,25 @@ def origin_op(s: Stage) -> Operation:
 
 
 attach(Stage, attach_stage=alias("attach.stage"))
+# outputs of a schedule are tensors here, operations in TVM
+attach(Tensor, output=lambda t, index: t.op.output(index))
+attach(Tensor, **{name: alias(f"op.{name}") for name in ("axis", "body", "input_tensors", "num_outputs", "tag")})
+
+
+def _inner_groups(g: Group) -> list[Group]:
+    """The groups whose members are all in this one, and of which none is part of another."""
+    s = g._schedule
+    return [x for x in s.groups if x is not g and _innermost(s, set(x.stages), x) is g]
 
 
 @_of(Group)
 def num_child_stages(g: Group) -> int:
-    """The number of members."""
-    return len(g.stages)
+    """The number of members, where a group inside counts as one."""
+    inner = _inner_groups(g)
+    return len(set(g.stages).difference(*(x.stages for x in inner))) + len(inner)
+
+
+attach(Group, group=property(lambda g: _innermost(g._schedule, set(g.stages), g)))
 
 
 @_of(Schedule)

@@ -89,6 +89,10 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
         body = [_guarded(e, substitute(guard, to_cache)) for e in body]
     op = ComputeOp(f"{stage.op.name}.{scope}", [a.extent for a in axes], axes, body)
     cache = s.insert_stage(op.output_tensor, stage, scope)
+    # a reduce axis as it was written names the cache's loop, for this stage has none any more
+    former = {old: axis for old, axis in stage.former.items() if axis in stage.reduce_axis}
+    renewed = dict(zip(stage.reduce_axis, reduce_axes, strict=True))
+    cache.former = {**{old: renewed[axis] for old, axis in former.items()}, **renewed}
     positions = leaf_positions(stage)
     place = tuple(positions[loop] for loop in spatial)
     stage.define(stage.axis, (), tuple(make("read", t.dtype, place, t) for t in op.outputs))
@@ -119,6 +123,7 @@ def _cache_keeping_loops(s: Schedule, stage: Stage, scope: str) -> Any:
     op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, body)
     cache = s.insert_stage(op.output_tensor, stage, scope)
     cache.attach = stage.attach
+    cache.former = {a: again[a] for a in stage.reduce_axis}
     stage.move_loops(cache, again)
     for x in s.stages:
         for where in ("attach", "store"):

@@ -15,6 +15,8 @@ from autosched.tvm import instrument as instrument
 from autosched.tvm import transform as transform
 from autosched.tvm._missing import missing
 from autosched.tvm.arith import Range as Range
+from autosched.tvm.container import Array as Array
+from autosched.tvm.container import Map as Map
 from autosched.tvm.ir.base import assert_structural_equal as assert_structural_equal
 from autosched.tvm.ir.base import load_json as load_json
 from autosched.tvm.ir.base import save_json as save_json
@@ -44,7 +46,5 @@ class Op(str):
 
 _INSTEAD = {
     **dict.fromkeys(("PointerType", "PrimType", "TupleType", "FuncType"), 'types are names: "float32", "handle"'),
-    "Array": "Python tuples",
-    "Map": "Python dictionaries",
 }
 __getattr__ = missing("ir", globals(), _INSTEAD)
