@@ -142,7 +142,7 @@ class Loop:
     """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`, `thread` the hardware axis it is bound to; `pragmas`
     are names of `marks.PRAGMAS`, with `=value` behind those that have one."""
 
-    __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "thread_var", "var")
+    __slots__ = ("__weakref__", "is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "thread_var", "var")
 
     def __init__(self, stage: Stage, name: str, is_reduce: bool, root: IterVar | None = None) -> None:
         self.stage = stage
@@ -158,7 +158,7 @@ class Loop:
     def __deepcopy__(self, memo: dict[int, Any]) -> Loop:
         """The same loop of the copied stage; all else is immutable."""
         made = memo[id(self)] = object.__new__(Loop)
-        for name in Loop.__slots__:
+        for name in Loop.__slots__[1:]:
             setattr(made, name, getattr(self, name))
         made.stage = deepcopy(self.stage, memo)
         return made

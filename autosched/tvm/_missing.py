@@ -27,12 +27,17 @@ _INSTEAD: dict[str, Mapping[str, str]] = {}
 
 
 def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """Return a `__getattr__` for the module `tvm.MODULE`, which raises MissingName.
+    """Return a `__getattr__` for the module `tvm.MODULE`, which raises MissingName; modules below it that are loaded by
+    then, and have none, get one, too.
 
     names:   the module's `globals()`: the error lists the nearest of them
     instead: name of TVM's -> what to use in its place
     """
     _INSTEAD[module] = instead or {}
+    below = f"autosched.tvm.{module}.".replace("..", ".")
+    for found, part in list(sys.modules.items()):
+        if found.startswith(below) and "__getattr__" not in vars(part) and part.__name__ == found:
+            vars(part)["__getattr__"] = missing(found.removeprefix("autosched.tvm."), vars(part))
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
@@ -65,8 +70,6 @@ _LIBRARY = "module.export_library(path), with fcompile= for a linker of your own
 MODULES = {
     "relax": _MODELS,
     "relay": _MODELS,
-    "relay.testing": "a model of your own as ONNX: onnx.load, torch.onnx.export",
-    "relay.transform": "relay.build fuses and simplifies by itself",
     "parser": _MODELS,
     "contrib.relay_viz": "autosched show MODEL.onnx",
     "contrib.debugger": "autosched run model.onnx --profile, --verify",
@@ -81,12 +84,7 @@ MODULES = {
     "tir.usmp": "intermediates share memory by themselves (share_storage)",
     "tir.tensor_intrin": "te.decl_tensor_intrin, and s[C].tensorize(axis, intrinsic)",
     "script": "te programs, whose loops print as TVMScript",
-    "topi": "te.compute, or te.extern for what is no formula",
     "te.hybrid": "te.extern with a body made by tir.ir_builder: loops, conditions and stores, written out",
-    "autotvm.graph_tuner": "autosched.tune of each operator; layouts of a model are chosen by relay.build",
-    "autotvm.feature": "autosched.space.features",
-    "auto_scheduler.feature": "autosched.space.features",
-    "auto_scheduler.relay_integration": _MODELS,
     "runtime.vm": "tvm.build",
     "runtime.relax_vm": "tvm.build",
     "runtime.disco": _HERE,
@@ -114,7 +112,7 @@ MODULES = {
     "contrib.peak": "autosched.tune reports how far a program is from the roofline",
     "contrib.tar": 'module.export_library("x.tar")',
     **dict.fromkeys(
-        (f"contrib.{x}" for x in "cublas cublaslt cudnn dnnl hipblas miopen mkldnn mps nnpack rocblas thrust".split()),
+        (f"contrib.{x}" for x in "cublas cublaslt cudnn hipblas miopen mkldnn mps nnpack rocblas thrust".split()),
         _EXTERN,
     ),
     **dict.fromkeys((f"contrib.{x}" for x in "emcc ndk rocm sdaccel spirv tvmjs xcode".split()), _LIBRARY),

@@ -15,17 +15,23 @@ The shim adds nothing else to classes of the core (see `ir.attached`).
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from autosched.ir.attached import alias, attach
 from autosched.ir.expr import Expr, compare
 from autosched.ir.ops import OPS
 from autosched.ir.stmt import Buffer, For, Function, If, Seq
+from autosched.runtime import registry
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
+from autosched.schedule.kinds import leaf
+from autosched.schedule.primitives.marks import NO_PRAGMAS, PRAGMAS
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Stage
@@ -188,7 +194,8 @@ _LOOP_TYPES = {
 }
 
 
-def _loop_type(loop: Loop) -> IterType:
+def loop_type(loop: Loop) -> IterType:
+    """The kind of a loop."""
     if loop.stage.intrinsic is not None and loop.stage.intrinsic[0] is loop:
         return IterType.Tensorized
     marked = _LOOP_TYPES.get(loop.kind)
@@ -197,7 +204,7 @@ def _loop_type(loop: Loop) -> IterType:
 
 attach(IterVar, iter_type=property(lambda axis: _AXIS_TYPES[axis.kind]), thread_tag="")  # threads are bound to loops
 attach(ThreadAxis, iter_type=IterType.ThreadIndex)
-attach(Loop, iter_type=property(_loop_type), thread_tag=alias("thread"))
+attach(Loop, iter_type=property(loop_type), thread_tag=alias("thread"))
 
 # -- stages -------------------------------------------------------------------------------------------
 
@@ -233,7 +240,7 @@ class IterVarAttr:
 
     @property
     def iter_type(self) -> IterType:
-        return _loop_type(self.loop)
+        return loop_type(self.loop)
 
     @property
     def bind_thread(self) -> Loop | None:
@@ -242,12 +249,12 @@ class IterVarAttr:
 
     @property
     def pragma_keys(self) -> list[Text]:
-        return [Text(p.partition("=")[0]) for p in self.loop.pragmas]
+        return [*(Text(p.partition("=")[0]) for p in self.loop.pragmas), *map(Text, _notes.get(self.loop, ()))]
 
     @property
-    def pragma_values(self) -> list[int | None]:
+    def pragma_values(self) -> list[Any]:
         values = [p.partition("=")[2] for p in self.loop.pragmas]
-        return [int(v) if v else None for v in values]
+        return [*(int(v) if v else None for v in values), *map(answering, _notes.get(self.loop, {}).values())]
 
     @property
     def tensor_intrin(self) -> TensorIntrin | None:
@@ -257,6 +264,32 @@ class IterVarAttr:
     @property
     def prefetch_data(self) -> list[Tensor]:
         return [f.tensor for f in self.loop.stage.fetches if f.loop is self.loop]
+
+
+#: pragmas of users' own, which nothing here reads but their programs
+_notes: WeakKeyDictionary[Loop, dict[str, Any]] = WeakKeyDictionary()
+
+
+def pragma(self: Stage, var: Any, pragma_type: str, pragma_value: Any = None) -> None:
+    """As `Stage.pragma`; also marks of loops by their names, C and LLVM assembly, and names of the user's own.
+
+    `import_c` and `import_llvm` compile their value at once, for all programs; names that are no pragma here are kept
+    for `iter_var_attrs`.
+    """
+    importer = {"import_c": registry.import_c, "import_llvm": registry.import_llvm}.get(pragma_type)
+    if importer is not None:
+        is_file = "\n" not in pragma_value and os.path.isfile(pragma_value)
+        importer(Path(pragma_value).read_text(encoding="utf-8") if is_file else pragma_value)
+    elif pragma_type in ("vectorize", "unroll", "parallel"):
+        getattr(self, pragma_type)(var)
+    elif pragma_type in PRAGMAS or pragma_type in NO_PRAGMAS:
+        _pragma(self, var, pragma_type, pragma_value)
+    else:
+        _notes.setdefault(leaf(self, var), {})[pragma_type] = pragma_value
+
+
+_pragma = Stage.pragma
+attach(Stage, pragma=pragma)
 
 
 @_of(Stage)

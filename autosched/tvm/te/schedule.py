@@ -83,14 +83,15 @@ def _is_elem_wise(stage: Stage) -> bool:
 
 
 def _is_broadcast(stage: Stage) -> bool:
-    """Each read's indices are some of the axes, in their order."""
+    """It is tagged so, or each read's indices are some of the axes, in their order."""
     places = {a.var: i for i, a in enumerate(stage.axis)}
 
     def is_ordered(indices: tuple[Expr, ...]) -> bool:
         at = [places.get(i, -1) for i in indices]
         return -1 not in at and all(a < b for a, b in pairwise(at))
 
-    return stage.is_injective and all(map(is_ordered, _reads(stage)))
+    tag = getattr(stage.op, "tag", "")
+    return stage.is_injective and (tag == "broadcast" or all(map(is_ordered, _reads(stage))))
 
 
 def _reads(stage: Stage) -> list[tuple[Expr, ...]]:

@@ -46,13 +46,17 @@ class Node:
     make: Callable[..., Any]
 
 
+#: classes whose instances stand for the expression of their `as_expr`
+STANDING_FOR: set[type] = set()
+
+
 class NodeType(type):
     """The class of TVM's node classes: `isinstance` asks the table, a call makes an expression or statement."""
 
     node: Node
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return cls.node.matches(instance)
+        return cls.node.matches(instance.as_expr() if type(instance) in STANDING_FOR else instance)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return cls.node.make(*args, **{k: v for k, v in kwargs.items() if k != "span"})

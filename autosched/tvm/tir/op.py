@@ -41,8 +41,12 @@ def bitwise_not(x: Any) -> Expr:
     return ~as_expr(x)
 
 
+def vscale() -> Expr:
+    """The number of a processor's vectors of 128 bits, which no target here knows: schedules take numbers of lanes."""
+    return call_intrin("int32", "tir.vscale")
+
+
 _INSTEAD = {
-    "vscale": "vectors have a fixed number of lanes: s[C].split(i, factor=16) and s[C].vectorize(inner)",
     "assume": "te.likely(condition) for a condition that nearly always holds; loops are partitioned on it",
     "undef": "a value of your own, such as te.const(0, dtype): no element is left uninitialized",
 }
