@@ -72,8 +72,6 @@ _ALIASES = {
     **dict.fromkeys(("tir.buffer", "tir.expr", "tir.function", "tir.generic", "tir.stmt"), tir),
     **dict.fromkeys((f"arith.{x}" for x in "bound int_set int_solver iter_affine_map pattern".split()), arith),
 }
-for _module in (runtime, script, target):  # packages in TVM: what is asked of them says what it is instead
-    _module.__path__ = []
 for _name, _module in _ALIASES.items():
     sys.modules[f"{__name__}.{_name}"] = _module
     _parent, _, _last = _name.rpartition(".")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import dis
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
-from types import FrameType
 from typing import Any
 
 from autosched.errors import UsageError, asked_at
@@ -26,7 +24,7 @@ class NotPartOfThis(UsageError, ModuleNotFoundError):
 _INSTEAD: dict[str, Mapping[str, str]] = {}
 
 
-def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+def missing(module: str, names: dict[str, Any], instead: Mapping[str, str] | None = None) -> Callable[[str], Any]:
     """Return a `__getattr__` for the module `tvm.MODULE`, which raises MissingName; modules below it that are loaded by
     then, and have none, get one, too.
 
@@ -34,6 +32,7 @@ def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | 
     instead: name of TVM's -> what to use in its place
     """
     _INSTEAD[module] = instead or {}
+    names.setdefault("__path__", [])  # Python asks finders for what is imported from packages only
     below = f"autosched.tvm.{module}.".replace("..", ".")
     for found, part in list(sys.modules.items()):
         if found.startswith(below) and "__getattr__" not in vars(part) and part.__name__ == found:
@@ -48,16 +47,9 @@ def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | 
         where = asked_at()
         dotted = f"{module}.{name}".lstrip(".")
         asked = f"tvm.{dotted}  at {where}" if where else f"tvm.{dotted}"
-        # Python turns an AttributeError of `from tvm.x import y` into a message of its own
-        kind = NotPartOfThis if _is_import(sys._getframe(1)) else MissingName
-        raise kind("there is no such name here", asked=asked, legal=replacement(dotted) or nearest)
+        raise MissingName("there is no such name here", asked=asked, legal=replacement(dotted) or nearest)
 
     return __getattr__
-
-
-def _is_import(frame: FrameType) -> bool:
-    code = frame.f_code.co_code
-    return 0 <= frame.f_lasti < len(code) and dis.opname[code[frame.f_lasti]] == "IMPORT_FROM"
 
 
 _MODELS = "tvm.relay.frontend.from_onnx and tvm.relay.build, or autosched.graph, take models of ONNX"
@@ -121,27 +113,38 @@ MODULES = {
 
 def replacement(dotted: str) -> str:
     """What there is instead of a name or module of TVM's, without `tvm.`; empty where nothing is known."""
-    head, _, last = dotted.rpartition(".")
-    found = _INSTEAD.get(head, {}).get(last)
-    while found is None and dotted:
-        found = MODULES.get(dotted)
-        dotted = dotted.rpartition(".")[0]
-    return found or ""
+    while dotted:
+        head, _, last = dotted.rpartition(".")
+        found = _INSTEAD.get(head, {}).get(last) or MODULES.get(dotted)
+        if found:
+            return found
+        dotted = head
+    return ""
 
 
 _ANY = "python -m autosched.tvm.coverage FILE.py lists all names of a program that are not here"
 
 
 class _MissingModules(MetaPathFinder):
-    """Raises the error of `import autosched.tvm.NAME` for a module that is not here: no other finder has it."""
+    """Raises the error of `import autosched.tvm.NAME` for a module that is not here, and of `from autosched.tvm.x
+    import NAME`: no other finder has it."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
         name = fullname.removeprefix("autosched.tvm.")
-        if name == fullname or name.rpartition(".")[2].startswith("__"):
+        parent, _, last = fullname.rpartition(".")
+        if name == fullname or last.startswith("__"):
             return
+        legal = replacement(name)
+        if not legal and parent in sys.modules:
+            try:
+                getattr(sys.modules[parent], last)
+            except MissingName as error:
+                legal = error.legal if error.legal.startswith("nearest") else ""
+            except AttributeError:
+                pass
         where = asked_at()
         asked = f"import tvm.{name}  at {where}" if where else f"import tvm.{name}"
-        raise NotPartOfThis(f"tvm.{name} is not part of autosched", asked=asked, legal=replacement(name) or _ANY)
+        raise NotPartOfThis(f"tvm.{name} is not part of autosched", asked=asked, legal=legal or _ANY)
 
 
 sys.meta_path.append(_MissingModules())

@@ -21,7 +21,6 @@ from autosched.tvm._missing import missing
 from autosched.tvm.promotion import by_tvm_rules
 
 
-
 def _of_whole_lengths(make: Callable[..., Any]) -> Callable[..., Any]:
     """`make` by TVM's rules, where the lengths of its first argument may be floats: `(N / 32, M)`."""
     ruled = by_tvm_rules(make)

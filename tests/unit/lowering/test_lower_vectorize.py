@@ -205,7 +205,9 @@ def test_the_last_copy_has_the_lanes_that_are_left() -> None:
     assert [x.value.dtype.lanes for x in walk(f.body) if isinstance(x, Store)] == [8, 8, 5]
 
 
-@pytest.mark.parametrize(("n", "offset", "items", "lanes"), [(56, 0, 3, 8), (57, 0, 8, 1), (60, 4, 3, 8), (40, 0, 3, 8)])
+@pytest.mark.parametrize(
+    ("n", "offset", "items", "lanes"), [(56, 0, 3, 8), (57, 0, 8, 1), (60, 4, 3, 8), (40, 0, 3, 8)]
+)
 def test_a_guard_on_which_all_lanes_agree_is_asked_once(n: int, offset: int, items: int, lanes: int) -> None:
     """Loops over work-items are not cut at borders, so the guard stays: of whole vectors it is one for all lanes."""
     a = te.placeholder((n,), "int32", name="A")
