@@ -69,7 +69,7 @@ _ALIASES = {
     **dict.fromkeys(("ir.attrs", "ir.expr", "ir.function", "ir.op", "ir.type"), ir),
     **dict.fromkeys(("runtime.module", "runtime.object", "runtime.packed_func", "runtime.params"), runtime),
     **dict.fromkeys(("te.operation", "te.tag", "te.tensor_intrin"), te),
-    **dict.fromkeys(("tir.buffer", "tir.expr", "tir.function", "tir.generic", "tir.stmt"), tir),
+    **dict.fromkeys(("tir.expr", "tir.function", "tir.generic", "tir.stmt"), tir),
     **dict.fromkeys((f"arith.{x}" for x in "bound int_set int_solver iter_affine_map pattern".split()), arith),
 }
 for _name, _module in _ALIASES.items():

@@ -76,7 +76,6 @@ MODULES = {
     "tir.usmp": "intermediates share memory by themselves (share_storage)",
     "tir.tensor_intrin": "te.decl_tensor_intrin, and s[C].tensorize(axis, intrinsic)",
     "script": "te programs, whose loops print as TVMScript",
-    "te.hybrid": "te.extern with a body made by tir.ir_builder: loops, conditions and stores, written out",
     "runtime.vm": "tvm.build",
     "runtime.relax_vm": "tvm.build",
     "runtime.disco": _HERE,

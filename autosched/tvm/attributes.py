@@ -380,8 +380,21 @@ def primitive_record(s: Schedule) -> list[str]:
     return [instruction.kind for instruction in s.trace]
 
 
+def follow_loops(s: Schedule) -> None:
+    """Compute stages that were put at a loop that has been split or fused since, at the inner part of it, or at the
+    whole: as TVM does when it lowers."""
+    for stage in s.stages:
+        at = loop = stage.attach.loop
+        while loop is not None and loop not in loop.stage.loops:
+            made = [r.made[-1] for r in loop.stage.relations if loop in r.parents]
+            loop = made[0] if made else None
+        if loop is not None and loop is not at:
+            stage.compute_at(loop.stage, loop)
+
+
 def normalize(s: Schedule) -> Schedule:
     """Return the schedule itself, checked. Its loops begin at 0 already."""
+    follow_loops(s)
     s.verify()
     return s
 

@@ -20,6 +20,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.tir.module import IRModule, PrimFunc, module_of
+from autosched.tvm.attributes import follow_loops
 from autosched.tvm.transform import PassContext
 
 
@@ -98,6 +99,7 @@ def _schedule_of(
         raise UsageError("a schedule needs the list of its arguments", asked="args=None", legal=legal)
     if not isinstance(args, (list, tuple)):
         raise UsageError(f"{args!r} is no list", asked=f"args={args!r}", legal=legal)
+    follow_loops(inp)
     tensor_of = {buffer: tensor for tensor, buffer in (binds or {}).items()}
     return inp, [tensor_of.get(a, a) if isinstance(a, Buffer) else a for a in args]
 
