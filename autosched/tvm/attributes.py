@@ -31,7 +31,7 @@ from autosched.runtime import registry
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
 from autosched.schedule.kinds import leaf
-from autosched.schedule.primitives.marks import NO_PRAGMAS, PRAGMAS
+from autosched.schedule.primitives.marks import PRAGMAS
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Stage
@@ -274,7 +274,7 @@ def pragma(self: Stage, var: Any, pragma_type: str, pragma_value: Any = None) ->
     """As `Stage.pragma`; also marks of loops by their names, C and LLVM assembly, and names of the user's own.
 
     `import_c` and `import_llvm` compile their value at once, for all programs; names that are no pragma here are kept
-    for `iter_var_attrs`.
+    for `iter_var_attrs`, those for TVM's pool of threads among them.
     """
     importer = {"import_c": registry.import_c, "import_llvm": registry.import_llvm}.get(pragma_type)
     if importer is not None:
@@ -282,7 +282,7 @@ def pragma(self: Stage, var: Any, pragma_type: str, pragma_value: Any = None) ->
         importer(Path(pragma_value).read_text(encoding="utf-8") if is_file else pragma_value)
     elif pragma_type in ("vectorize", "unroll", "parallel"):
         getattr(self, pragma_type)(var)
-    elif pragma_type in PRAGMAS or pragma_type in NO_PRAGMAS:
+    elif pragma_type in PRAGMAS or pragma_type in ("tensor_core",):
         _pragma(self, var, pragma_type, pragma_value)
     else:
         _notes.setdefault(leaf(self, var), {})[pragma_type] = pragma_value

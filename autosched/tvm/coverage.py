@@ -3,8 +3,8 @@
     python -m autosched.tvm.coverage conv.py tune.py          what does not simply work
     python -m autosched.tvm.coverage conv.py --all --json     every name, for programs
 
-Files are parsed, not run. What is looked up: imports, chains of attributes that begin at one (`tvm.te.compute`, or `T.x`
-after `from tvm import te as T`), methods of schedules and their stages, and the keyword arguments of such calls.
+Files are parsed, not run. What is looked up: imports, chains of attributes that begin at one (`tvm.te.compute`, or
+`T.x` after `from tvm import te as T`), methods of schedules and their stages, and the keyword arguments of such calls.
 
 works: it is here. differs: it is here, and is not quite the same. replaced: it is not here, and something else does its
 work. missing: it is not here. The exit status is 0 if all work, 1 if not, 2 for a file that is no program.
@@ -31,7 +31,7 @@ STATUSES = ("works", "differs", "replaced", "missing")
 
 #: name of TVM's, with all below it -> what is not as in TVM: the table of docs/tvm.md, too
 DIFFERS = {
-    "register_func": "called by a program, it gets NumPy arrays with numpy(), copyto() and copyfrom(); no `buffer.data`",
+    "register_func": "a program calls it with NumPy arrays that have numpy(), copyto() and copyfrom(); not with `buffer.data`",
     "te.schedule.InferBound": "a stage at the root computes all of its elements, not those alone that are read",
     "te.schedule.ScheduleOps": "bounds are inferred anew, whatever is given",
     "tir.stmt_functor": "nodes are of this package: stores name buffers, loops carry what AttrStmt says in TVM",
@@ -40,7 +40,7 @@ DIFFERS = {
     "ir.save_json": "schedules, tensors, expressions and functions of blocks, not lowered loops; not TVM's format",
     "contrib.mkl": "the BLAS that NumPy calls, whichever that is",
     "contrib.dnnl": "the BLAS that NumPy calls, whichever that is",
-    "contrib.pickle_memoize": "files are read and written with save_at_exit=True only, and hold arrays and numbers only",
+    "contrib.pickle_memoize": "files are read and written with save_at_exit=True only, and hold arrays and numbers",
     "contrib.random": "numbers of NumPy's generator; tvm.contrib.random.seed makes them the same again",
     "autotvm.tophub": "nothing is downloaded: extra_files name logs",
     "auto_scheduler.SketchPolicy": "its parameters change nothing: the search is that of autosched.tune",
@@ -146,9 +146,9 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
 def _targets(tree: ast.AST, known: dict[str, str]) -> Iterator[ast.expr]:
     """What schedules are assigned to."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            if (_dotted(node.value.func, known, set()) or "").endswith("create_schedule"):
-                yield from node.targets
+        call = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(call, ast.Call) and (_dotted(call.func, known, set()) or "").endswith("create_schedule"):
+            yield from node.targets  # type: ignore[attr-defined]
 
 
 def _dotted(node: ast.expr, known: dict[str, str], schedules: set[str]) -> str | None:

@@ -22,6 +22,7 @@ from autosched.runtime.device import cpu as cpu
 from autosched.runtime.device import cuda as cuda
 from autosched.runtime.device import device as device
 from autosched.runtime.device import opencl as opencl
+from autosched.runtime.function import BenchmarkResult as BenchmarkResult
 from autosched.runtime.module import Module as Module
 from autosched.runtime.ndarray import NDArray as NDArray
 from autosched.target import Target

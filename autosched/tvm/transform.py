@@ -39,21 +39,21 @@ TVM_NAMES: dict[str, tuple[str, ...]] = {
 
 #: TVM's passes over programs that no pass of its own here does the work of: there is nothing to leave out
 WITHOUT_COUNTERPART = frozenset(
-    "AnnotateDeviceRegions AnnotateEntryFunc ApplyLayoutTransforms BF16CastElimination BF16ComputeLegalize BF16Legalize "
-    "BF16Promote BF16StorageLegalize BF16TypeLowering BindTarget CombineContextCall CommonSubexprElimTIR "
-    "CompactBufferAllocation ConvertBlocksToOpaque ConvertForLoopsToSerial ConvertSSA CoProcSync DecorateDeviceScope "
-    "DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize FP8StorageLegalize Filter ForceNarrowIndexToInt32 "
-    "HoistExpression HoistIfThenElse InferFragment InjectCopyIntrin InjectDoubleBuffer InjectPTXAsyncCopy "
-    "InjectPermutedLayout InjectPrefetch InjectRollingBuffer InjectSoftwarePipeline InlinePrivateFunctions "
-    "InstallDebugSpans InstrumentBoundCheckers InstrumentProfileIntrinsics LegalizePackedCalls LiftAttrScope "
-    "LiftThreadBinding LowerAutoCopy LowerCrossThreadReduction LowerCustomDatatypes LowerDeviceKernelLaunch "
-    "LowerDeviceStorageAccessInfo LowerInitBlock LowerMatchBuffer LowerOpaqueBlock LowerTVMBuiltin "
-    "LowerThreadAllreduce LowerWarpMemory MakePackedAPI MakeUnpackedAPI ManifestSharedMemoryLocalStage "
-    "MergeDynamicSharedMemoryAllocations MergeSharedMemoryAllocations NarrowDataType "
-    "PlanAndUpdateBufferAllocationLocation PointerValueTypeRewrite ReduceBranchingThroughOvercompute RemoveAssume "
-    "RemoveNoOp RemoveStoreUndef RemoveWeightLayoutRewriteBlock RenormalizeSplitPattern RewriteUnsafeSelect SkipAssert "
-    "SplitHostDevice TextureFlatten ThreadSync TransformMmaBufferLayout UnifyThreadBinding VerifyMemory "
-    "VerifyVTCMLimit".split()
+    "AnnotateDeviceRegions AnnotateEntryFunc ApplyLayoutTransforms BF16CastElimination BF16ComputeLegalize "
+    "BF16Legalize BF16Promote BF16StorageLegalize BF16TypeLowering BindTarget CombineContextCall "
+    "CommonSubexprElimTIR CompactBufferAllocation ConvertBlocksToOpaque ConvertForLoopsToSerial ConvertSSA "
+    "CoProcSync DecorateDeviceScope DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize "
+    "FP8StorageLegalize Filter ForceNarrowIndexToInt32 HoistExpression HoistIfThenElse InferFragment "
+    "InjectCopyIntrin InjectDoubleBuffer InjectPTXAsyncCopy InjectPermutedLayout InjectPrefetch "
+    "InjectRollingBuffer InjectSoftwarePipeline InlinePrivateFunctions InstallDebugSpans InstrumentBoundCheckers "
+    "InstrumentProfileIntrinsics LegalizePackedCalls LiftAttrScope LiftThreadBinding LowerAutoCopy "
+    "LowerCrossThreadReduction LowerCustomDatatypes LowerDeviceKernelLaunch LowerDeviceStorageAccessInfo "
+    "LowerInitBlock LowerMatchBuffer LowerOpaqueBlock LowerTVMBuiltin LowerThreadAllreduce LowerWarpMemory "
+    "MakePackedAPI MakeUnpackedAPI ManifestSharedMemoryLocalStage MergeDynamicSharedMemoryAllocations "
+    "MergeSharedMemoryAllocations NarrowDataType PlanAndUpdateBufferAllocationLocation PointerValueTypeRewrite "
+    "ReduceBranchingThroughOvercompute RemoveAssume RemoveNoOp RemoveStoreUndef RemoveWeightLayoutRewriteBlock "
+    "RenormalizeSplitPattern RewriteUnsafeSelect SkipAssert SplitHostDevice TextureFlatten ThreadSync "
+    "TransformMmaBufferLayout UnifyThreadBinding VerifyMemory VerifyVTCMLimit".split()
 )
 
 #: built-in passes that may be left out: without `vectorize` and `unroll`, such loops are plain loops

@@ -264,7 +264,7 @@ COUNTS = ("auto_unroll_max_step",)
 #: pragmas whose value is 0 or 1
 _FLAGS = ("unroll_explicit", "loop_partition_hint")
 #: pragma of other compilers -> why it means nothing here, and what does
-NO_PRAGMAS = {
+_ELSEWHERE = {
     "parallel_launch_point": (
         "each parallel loop starts its own threads, which wait for work in between",
         "parallel(loop) of the loop whose iterations are shared out",
@@ -299,8 +299,8 @@ def pragma(s: Schedule, stage: Stage, var: Any, pragma_type: str, pragma_value: 
     """
     computed(stage)
     chosen = leaf(stage, var)
-    if pragma_type in NO_PRAGMAS:
-        why, legal = NO_PRAGMAS[pragma_type]
+    if pragma_type in _ELSEWHERE:
+        why, legal = _ELSEWHERE[pragma_type]
         raise Illegal(f"{pragma_type} means nothing here: {why}", legal)
     if pragma_type not in PRAGMAS:
         raise Illegal(f"no pragma {pragma_type!r}", "legal: " + "; ".join(f"{k}: {v}" for k, v in PRAGMAS.items()))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from typing import Any
 
 from autosched.errors import UsageError, check_path, expect, named_file
 from autosched.schedule.schedule import Schedule

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from autosched.building import build as build_schedule
 from autosched.errors import UsageError
@@ -65,8 +66,10 @@ def build(
     if isinstance(inputs, dict) and len(inputs) == 1 and target is None:
         ((target, inputs),) = inputs.items()  # {target: module}
     to = resolve_target(target if target is not None else Target.current(allow_none=True) or "llvm")
+    if isinstance(inputs, IRModule):
+        inputs = IRModule({name: _for_target(f, to) for name, f in inputs.items()}, inputs.attrs)
     if isinstance(inputs, (IRModule, Function, PrimFunc)):
-        return build_schedule(inputs, to)
+        return build_schedule(_for_target(inputs, to), to)
     s, tensors = _schedule_of(inputs, args, binds)
     return build_schedule(s, to, args=_completed(s, tensors), name=name, binds=binds)
 
@@ -124,4 +127,18 @@ def _finish(f: Function, target: Target) -> Function:
     if "target" in f.attrs:
         return f
     done = Structure(f, target, (), ()).bind()
-    return replace(done, attrs={**done.attrs, "target": str(target)})
+    done = replace(done, attrs={**done.attrs, "target": str(target)})
+    if not PassContext.current().option("tir.add_lower_pass"):
+        _before[done] = f
+    return done
+
+
+#: a function after all built-in passes, and no others -> the same before them
+_before: WeakKeyDictionary[Function, Function] = WeakKeyDictionary()
+
+
+def _for_target(f: Any, to: Target) -> Any:
+    """A function that was lowered for another kind of target, as it was before: `lower` is told of none in TVM."""
+    if not isinstance(f, Function) or Target(f.attrs.get("target", to)).kind == to.kind:
+        return f
+    return _before.get(f, f)

@@ -119,7 +119,7 @@ def _prim_func(
     params: Sequence[Any], body: stmt.Stmt, ret_type: Any = None, buffer_map: Any = None, attrs: Any = None
 ) -> stmt.Function:
     """Parameters are buffers, or variables that `buffer_map` has buffers for; those stored to are outputs."""
-    buffers = tuple((buffer_map or {}).get(p, p) for p in params)
+    buffers = tuple(getattr(b, "buffer", b) for b in ((buffer_map or {}).get(p, p) for p in params))
     for b in buffers:
         if not isinstance(b, stmt.Buffer):
             legal = "tir.decl_buffer(shape, dtype), or variables that buffer_map has buffers for"

@@ -62,7 +62,9 @@ def test_random_numbers() -> None:
 
     (even, bell, whole), again = drawn(), drawn()
     assert all(np.array_equal(x, y) for x, y in zip((even, bell, whole), again, strict=True))
-    assert 2 <= even.min() < 2.01 and 2.99 < even.max() <= 3 and abs(bell.mean() - 3) < 0.1 and abs(bell.std() - 4) < 0.1
+    assert (
+        2 <= even.min() < 2.01 and 2.99 < even.max() <= 3 and abs(bell.mean() - 3) < 0.1 and abs(bell.std() - 4) < 0.1
+    )
     assert sorted({*whole.ravel().tolist()}) == [-3, -2, -1, 0, 1, 2, 3]
     with pytest.raises(UsageError, match="uint8 does not hold the integers from -3 to 4 - 1"):
         random.randint(-3, 4, (2,), "uint8")
@@ -181,8 +183,13 @@ def test_graphs_of_schedules(tmp_path: Path) -> None:
 
 def test_capabilities_of_devices() -> None:
     assert [nvcc.have_fp16(v) for v in ("5.2", "5.3", "6.0")] == [False, True, True]
-    assert [f("8.6") for f in (nvcc.have_int8, nvcc.have_tensorcore, nvcc.have_bf16, nvcc.have_fp8)] == [True] * 3 + [False]
-    assert nvcc.get_target_compute_version("cuda -arch=sm_90a") == "9.0" and nvcc.have_tensorcore(target="cuda -arch=sm_61") is False
+    assert [f("8.6") for f in (nvcc.have_int8, nvcc.have_tensorcore, nvcc.have_bf16, nvcc.have_fp8)] == [True] * 3 + [
+        False
+    ]
+    assert (
+        nvcc.get_target_compute_version("cuda -arch=sm_90a") == "9.0"
+        and nvcc.have_tensorcore(target="cuda -arch=sm_61") is False
+    )
     with pytest.raises(UsageError, match=r"it is no capability\n  \"8.6\""):
         nvcc.parse_compute_version("eight")
     with pytest.raises(UsageError, match="no form 'sass'"):
@@ -199,5 +206,3 @@ def test_compilers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         nvcc.compile_cuda("", arch="sm_80")
     with pytest.raises(BuildError, match="it does not answer"):
         nvcc.get_cuda_version("/nowhere")
-
-

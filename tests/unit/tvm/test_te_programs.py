@@ -111,7 +111,7 @@ def test_attributes_answer_as_objects() -> None:
 
 
 def test_outputs_of_a_schedule_have_the_parts_of_operations() -> None:
-    *_, C, k = product()
+    *_, C, _ = product()
     (out,) = te.create_schedule(C.op).outputs
     assert out.output(0) is C and out.num_outputs == 1 and out.axis == C.op.axis and out.body == C.op.body
     assert len(out.input_tensors) == 2 and out.tag == ""
@@ -182,3 +182,26 @@ def test_passes_that_have_no_counterpart_may_be_left_out() -> None:
     with tvm.transform.PassContext(disabled_pass=["tir.CommonSubexprElimTIR", "tir.RemoveNoOp"]):
         A, B, C, _ = product()
         assert names(tvm.lower(te.create_schedule(C.op), [A, B, C])) == ["A", "B", "C"]
+
+
+def test_what_was_lowered_is_built_for_whatever_target() -> None:
+    A, B, C, _ = product()
+    x = np.random.default_rng(1).random((2, 16, 16), dtype="float32")
+    lowered = tvm.lower(te.create_schedule(C.op), [A, B, C], name="product")
+    for target in ("c", "llvm"):
+        module = tvm.build(lowered, target=target)
+        assert module.type_key == target
+        np.testing.assert_allclose(module["product"](*x), x[0] @ x[1], rtol=1e-5)
+    keep = tir.transform.prim_func_pass(lambda f, mod, ctx: f, opt_level=0, name="keep")
+    with tvm.transform.PassContext(config={"tir.add_lower_pass": [(1, keep)]}):
+        lowered = tvm.lower(te.create_schedule(C.op), [A, B, C], name="product")
+    with pytest.raises(tvm.TVMError, match="it was lowered for llvm"):
+        tvm.build(lowered, target="c")
+
+
+def test_the_same_bits() -> None:
+    A = te.placeholder((4,), "int32", name="A")
+    B = te.compute((4,), lambda i: tir.call_intrin("float32", "tir.reinterpret", A[i] + 2), name="B")
+    x = np.arange(4, dtype="int32") + 2**30
+    np.testing.assert_array_equal(tvm.build(te.create_schedule(B.op), [A, B])(x), (x + 2).view("float32"))
+    assert tir.reinterpret("int32", A[0].astype("float32")).dtype == "int32"
