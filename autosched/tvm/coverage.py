@@ -31,7 +31,7 @@ STATUSES = ("works", "differs", "replaced", "missing")
 
 #: name of TVM's, with all below it -> what is not as in TVM: the table of docs/tvm.md, too
 DIFFERS = {
-    "register_func": "a program calls it with NumPy arrays that have numpy(), copyto() and copyfrom(); not with `buffer.data`",
+    "register_func": "programs call it with NumPy arrays, which have numpy(), copyto() and copyfrom()",
     "te.schedule.InferBound": "a stage at the root computes all of its elements, not those alone that are read",
     "te.schedule.ScheduleOps": "bounds are inferred anew, whatever is given",
     "tir.stmt_functor": "nodes are of this package: stores name buffers, loops carry what AttrStmt says in TVM",

@@ -11,7 +11,6 @@ from autosched import te as _te
 from autosched.ir.expr import Expr, as_expr, floordiv, floormod
 from autosched.ir.expr import const as wrapping_const
 from autosched.schedule.schedule import Schedule as Schedule
-from autosched.schedule.schedule import create_schedule as create_schedule
 from autosched.schedule.stage import Stage as Stage
 from autosched.te import *  # noqa: F403
 from autosched.te.tensor import TensorSlice as TensorSlice
@@ -19,6 +18,8 @@ from autosched.tir import create_prim_func as create_prim_func
 from autosched.tir import extern_primfunc as extern_primfunc
 from autosched.tvm._missing import missing
 from autosched.tvm.promotion import by_tvm_rules
+from autosched.tvm.te import intrinsic_calls
+from autosched.tvm.te.intrinsic_calls import create_schedule as create_schedule
 
 
 def _of_whole_lengths(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,7 +41,7 @@ def whole_lengths(shape: Any) -> Any:
 
 
 placeholder = _of_whole_lengths(_te.placeholder)
-compute = _of_whole_lengths(_te.compute)
+compute = _of_whole_lengths(intrinsic_calls.compute)
 extern = _of_whole_lengths(_te.extern)
 scatter_reduce = by_tvm_rules(_te.scatter_reduce)
 decl_tensor_intrin = by_tvm_rules(_te.decl_tensor_intrin)

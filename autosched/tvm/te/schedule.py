@@ -13,7 +13,6 @@ from autosched.ir.stmt import Stmt
 from autosched.ir.visit import post_order
 from autosched.lowering.bounds import inferred_ranges
 from autosched.schedule.schedule import Schedule as Schedule
-from autosched.schedule.schedule import create_schedule as create_schedule
 from autosched.schedule.stage import Fuse as Fuse
 from autosched.schedule.stage import Loop
 from autosched.schedule.stage import Split as Split
@@ -24,6 +23,7 @@ from autosched.te.tensor import IterVar as Axis
 from autosched.tvm._missing import missing
 from autosched.tvm.attributes import AttachType as AttachType
 from autosched.tvm.driver import lower
+from autosched.tvm.te.intrinsic_calls import create_schedule as create_schedule
 from autosched.tvm.tir.nodes import IterVar as IterVar
 
 InferBound = inferred_ranges
