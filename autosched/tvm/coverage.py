@@ -219,7 +219,7 @@ def _parts(name: str) -> list[str]:
 def _method(cls: type, name: str) -> Any:
     """A method or attribute of an instance."""
     found = getattr(cls, name, None)
-    if found is None and name not in inspect.getsource(cls.__init__):
+    if found is None and name not in inspect.getsource(cls):
         raise AttributeError(name)
     return found
 

@@ -3,20 +3,23 @@
 @memoize("conv.reference")
 def reference(shape, dtype): ...
 
-What a function has from the one around it counts among its arguments. With `save_at_exit` results are also kept in a
-file of the folder `.pkl_memoize_py3`, from which nothing but arrays, numbers, texts and containers of them is read.
+What a function has from the one around it counts among its arguments. With `save_at_exit` results that are arrays,
+numbers, texts, or tuples and lists of them are also kept in a file of the folder `.pkl_memoize_py3`: an .npz file, for
+reading a pickle could run code.
 """
 
 from __future__ import annotations
 
 import atexit
-import io
+import json
 import os
-import pickle
+import zipfile
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from autosched.errors import UsageError, UsageTypeError
 from autosched.tvm._missing import missing
@@ -24,16 +27,7 @@ from autosched.tvm._missing import missing
 F = TypeVar("F", bound=Callable[..., Any])
 
 FOLDER = ".pkl_memoize_py3"
-_KINDS = (str, int, float, type(None))
-#: what arrays are made of in a pickle
-_HARMLESS = {"_reconstruct", "scalar", "ndarray", "dtype", "_frombuffer"}
-
-
-class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if module.partition(".")[0] == "numpy" and name in _HARMLESS:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is no array")
+_KINDS = (bool, int, float, str, type(None))
 
 
 class Cache:
@@ -42,23 +36,52 @@ class Cache:
     cache_by_key: dict[str, Cache] = {}  # noqa: RUF012
 
     def __init__(self, key: str, save_at_exit: bool) -> None:
-        self.path, self.save_at_exit = Path(FOLDER).absolute() / key, save_at_exit
-        self.cache: dict[Any, Any] = {}
+        self.path, self.save_at_exit = Path(FOLDER).absolute() / f"{key}.npz", save_at_exit
+        self.cache: dict[str, Any] = {}
         self.dirty = False
         if save_at_exit and self.path.is_file():
             try:
-                self.cache = _Reader(io.BytesIO(self.path.read_bytes())).load()
-            except Exception:  # what damaged bytes do to a reader of pickles is not limited to some errors
-                self.cache = {}
+                with np.load(self.path, allow_pickle=False) as file:
+                    self.cache = {k: _read(v, file) for k, v in json.loads(str(file["results"])).items()}
+            except (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+                self.cache = {}  # damaged: everything is computed again
 
     def save(self) -> None:
         """Write the file, if there are new results."""
         if self.dirty:
+            arrays: dict[str, Any] = {}
+            kept = {k: _written(v, arrays) for k, v in self.cache.items() if _can_be_kept(v)}
             self.path.parent.mkdir(exist_ok=True)
-            written = self.path.with_suffix(f".{os.getpid()}")
-            written.write_bytes(pickle.dumps(self.cache))
-            written.replace(self.path)
+            being_written = self.path.with_name(f"{self.path.stem}.{os.getpid()}.npz")
+            np.savez(being_written, results=np.array(json.dumps(kept)), **arrays)
+            being_written.replace(self.path)
             self.dirty = False
+
+
+def _can_be_kept(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(map(_can_be_kept, value))
+    return isinstance(value, _KINDS) or (isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufc")
+
+
+def _written(value: Any, arrays: dict[str, Any]) -> list[Any]:
+    """A result as JSON: its kind, and what it is; arrays are put with the others, under their names."""
+    if isinstance(value, (tuple, list)):
+        return [type(value).__name__ if type(value) is list else "tuple", [_written(v, arrays) for v in value]]
+    if isinstance(value, _KINDS) and not isinstance(value, np.generic):
+        return ["value", value]
+    arrays[f"a{len(arrays)}"] = value
+    return ["array" if isinstance(value, np.ndarray) else "number", f"a{len(arrays) - 1}"]
+
+
+def _read(data: list[Any], file: Any) -> Any:
+    kind, what = data
+    if kind in ("list", "tuple"):
+        parts = [_read(x, file) for x in what]
+        return parts if kind == "list" else tuple(parts)
+    if kind == "value":
+        return what
+    return file[what] if kind == "array" else file[what][()]
 
 
 @atexit.register
@@ -83,13 +106,14 @@ def memoize(key: str, save_at_exit: bool = False) -> Callable[[F], F]:
     """
 
     def decorate(f: F) -> F:
-        name = f"{key}.{f.__name__}.pkl"
+        name = f"{key}.{f.__name__}"
         cache = Cache.cache_by_key.setdefault(name, Cache(name, save_at_exit))
         around = tuple(cell.cell_contents for cell in f.__closure__ or ())
 
         @wraps(f)
         def memoized(*args: Any, **kwargs: Any) -> Any:
-            found = (len(around), *map(_plain, (*around, *args)), *((k, _plain(v)) for k, v in sorted(kwargs.items())))
+            named = [[k, _plain(v)] for k, v in sorted(kwargs.items())]
+            found = json.dumps([len(around), *map(_plain, (*around, *args)), named])
             if found not in cache.cache:
                 cache.cache[found] = f(*args, **kwargs)
                 cache.dirty = True
@@ -98,11 +122,12 @@ def memoize(key: str, save_at_exit: bool = False) -> Callable[[F], F]:
         return memoized  # type: ignore[return-value]
 
     def _plain(value: Any) -> Any:
+        """Numbers with their kinds: 1, 1.0 and True are equal, and other arguments."""
         if isinstance(value, tuple):
-            return tuple(map(_plain, value))
-        if isinstance(value, _KINDS):
-            # 1, 1.0 and True are equal, and other arguments
-            return next(kind for kind in (str, bool, int, float, type(None)) if isinstance(value, kind)).__name__, value
+            return ["tuple", *map(_plain, value)]
+        for kind in _KINDS:
+            if isinstance(value, kind):
+                return [kind.__name__, value]
         asked = f"a call of a function of memoize({key!r})"
         raise UsageTypeError(f"{value!r:.60} is no key of results", asked=asked, legal="numbers, texts, tuples of them")
 

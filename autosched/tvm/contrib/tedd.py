@@ -73,8 +73,9 @@ def viz_itervar_relationship_graph(
         called = {loop: f"IterVar_{k}_{n}" for n, loop in enumerate(dict.fromkeys(loops))}
         lines += [_node(name, [_loop_text(loop)], "box") for loop, name in called.items()]
         for n, r in enumerate(stage.relations):
-            kind = "Split" if isinstance(r, Split) else "Fuse"
-            text = f"{kind} {'factor' if r.factor is not None else 'nparts'}={r.amount!r}" if kind == "Split" else kind
+            kind = text = "Fuse"
+            if isinstance(r, Split):
+                kind, text = "Split", f"Split {'factor' if r.factor is not None else 'nparts'}={r.amount!r}"
             lines.append(_node(f"{kind}_Relation_{k}_{n}", [text], "ellipse"))
             lines += [f"  {called[x]} -> {kind}_Relation_{k}_{n}" for x in r.parents]
             lines += [f"  {kind}_Relation_{k}_{n} -> {called[x]}" for x in r.made]

@@ -128,12 +128,12 @@ def _finish(f: Function, target: Target) -> Function:
         return f
     done = Structure(f, target, (), ()).bind()
     done = replace(done, attrs={**done.attrs, "target": str(target)})
-    if not PassContext.current().option("tir.add_lower_pass"):
+    if Target.current(allow_none=True) is None and not PassContext.current().option("tir.add_lower_pass"):
         _before[done] = f
     return done
 
 
-#: a function after all built-in passes, and no others -> the same before them
+#: a function after all built-in passes, and no others, for a target that nobody named -> the same before them
 _before: WeakKeyDictionary[Function, Function] = WeakKeyDictionary()
 
 

@@ -33,7 +33,9 @@ class Region:
     indices: tuple[Any, ...]
 
     def __repr__(self) -> str:
-        ends = [f"{i.start or 0}:{i.stop}" if isinstance(i, slice) else repr(i) for i in self.indices]
+        ends = [
+            f"{'' if i.start is None else i.start}:{i.stop}" if isinstance(i, slice) else repr(i) for i in self.indices
+        ]
         return f"{self.tensor.name}[{', '.join(ends)}]"
 
     def at(self, places: Sequence[Expr]) -> Expr:
@@ -45,7 +47,8 @@ class Region:
             raise UsageError(why, asked=f"{self.tensor.name}[..] in a call of an intrinsic", legal=legal)
         found = list(self.indices)
         for k, place in zip(sliced, places, strict=True):
-            found[k] = as_expr(self.indices[k].start or 0) + place
+            start = self.indices[k].start
+            found[k] = place if start is None else as_expr(start) + place
         return self.tensor(*found)
 
 

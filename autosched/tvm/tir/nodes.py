@@ -56,7 +56,8 @@ class NodeType(type):
     node: Node
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return cls.node.matches(instance.as_expr() if type(instance) in STANDING_FOR else instance)
+        node: Any = instance
+        return cls.node.matches(node.as_expr() if type(instance) in STANDING_FOR else node)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return cls.node.make(*args, **{k: v for k, v in kwargs.items() if k != "span"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -138,14 +137,20 @@ def test_results_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         first([1])
     assert not (tmp_path / pickle_memoize.FOLDER).exists()
     made(10, "second", True)(3)
-    pickle_memoize.Cache.cache_by_key["second.compute.pkl"].save()
+    pickle_memoize.Cache.cache_by_key["second.compute"].save()
     (kept,) = tmp_path.joinpath(pickle_memoize.FOLDER).iterdir()
     count = len(calls)
-    for content in (kept.read_bytes(), b"torn", pickle.dumps({"key": Path})):
+    for content in (kept.read_bytes(), b"torn", b"PK"):
         kept.write_bytes(content)
-        pickle_memoize.Cache.cache_by_key.pop("second.compute.pkl")
+        pickle_memoize.Cache.cache_by_key.pop("second.compute")
         assert made(10, "second", True)(3).tolist() == [10, 11, 12]
     assert len(calls) == count + 2  # the first file was read, nothing of the others
+    several = pickle_memoize.memoize("third", True)(lambda: (np.float32(2), [np.ones(2), "x"], 1.5, None))
+    several()
+    cache = pickle_memoize.Cache.cache_by_key["third.<lambda>"]
+    cache.save()
+    (back,) = pickle_memoize.Cache("third.<lambda>", True).cache.values()
+    assert back[0] == 2 and back[0].dtype == "float32" and back[1][0].tolist() == [1, 1] and back[1:][1:] == (1.5, None)
     pickle_memoize.Cache.cache_by_key.clear()
     with pytest.raises(UsageError, match="it cannot name a file"):
         pickle_memoize.memoize("a/b")
