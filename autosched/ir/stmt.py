@@ -245,7 +245,7 @@ class Require:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Function:
     """A lowered program. Calls pass `params` in order; `sizes` are read off their shapes.
 

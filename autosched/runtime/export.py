@@ -2,7 +2,7 @@
 
     x.so, x.dylib   a shared library; needs a C compiler to link it
     x.tar           the object files or sources, for `load_module`; needs nothing
-    x.o             one object file (llvm: no compiler needed)
+    x.o             one object file (llvm: no compiler needed), and beside it x.autosched, for `link_library`
     x.a             an archive of object files
 
 A C header is written beside libraries of CPU code: `x.h` declares each function with its arrays and
@@ -34,6 +34,7 @@ from autosched.target import Target
 
 _DATA = "autosched_module"
 _IN_TAR = "module.autosched"
+_BESIDE = ".autosched"
 _ATTACHED, _ATTACHED_IN_TAR = f"{_DATA}_attached", "attached.bin"
 _SHARED = (".so", ".dylib", ".dll")
 _LEGAL = "x.so (or .dylib), x.a, x.o, x.tar"
@@ -105,15 +106,34 @@ def _export(
         objects = _objects(artifacts, Path(folder)) if is_cpu else []
         if to.suffix == ".o":
             _one_object(objects, to)
+            Artifact.save_all(artifacts, to.with_suffix(_BESIDE))
         elif fcompile is not None:
             fcompile(os.fspath(to), [os.fspath(o) for o in [*objects, _data_object(artifacts, Path(folder))]])
         elif to.suffix == ".a":
             _archive(objects, to)
         else:
             extra = [_attached_object(attached, Path(folder))] if attached else []
-            _link(artifacts, [*objects, _data_object(artifacts, Path(folder)), *extra], to, options)
+            _link(artifacts, [*objects, _data_object(artifacts, Path(folder)), *extra], to, options, Path(folder))
     if is_cpu:
         to.with_suffix(".h").write_text(text, encoding="utf-8")
+
+
+def link_library(path: str | os.PathLike[str], objects: Sequence[str], options: Sequence[str] = ()) -> bool:
+    """Link object files that `export_library` or `save` wrote to a shared library for `load_module`.
+
+    Returns False, and does nothing, where one of them has no file `x.autosched` beside it: it is not one of those.
+    Raises BuildError with the compiler's complaints, FileError where a file cannot be read or written.
+    """
+    asked = f"link {os.fspath(path)!r}"
+    beside = [Path(o).with_suffix(_BESIDE) for o in objects]
+    if not beside or not all(x.is_file() for x in beside):
+        return False
+    with named_file(asked), tempfile.TemporaryDirectory(prefix="autosched-") as folder:
+        artifacts = [a for x in beside for a in Artifact.load_all(x)]
+        _refuse_one_name(artifacts, Path(path))
+        made = [*map(Path, objects), _data_object(artifacts, Path(folder))]
+        _link(artifacts, made, Path(path), options, Path(folder))
+    return True
 
 
 def load_module(path: str | os.PathLike[str]) -> Module:
@@ -146,7 +166,9 @@ def load_module(path: str | os.PathLike[str]) -> Module:
         data = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, _DATA)), size)
     except (OSError, ValueError) as error:
         raise BuildError(
-            f"it is no library of ours: {error}", asked=f"load_module({name!r})", legal="what export_library wrote"
+            f"it is no library of ours: {error}",
+            asked=f"load_module({name!r})",
+            legal="what export_library wrote, or link_library of what save wrote",
         ) from None
     artifacts = Artifact.from_bytes(data, name)
     if artifacts[0].kind not in _CPU_KINDS:
@@ -272,7 +294,7 @@ def _archive(objects: Sequence[Path], to: Path) -> None:
         ) from None
 
 
-def _link(artifacts: Sequence[Artifact], objects: list[Path], to: Path, options: Sequence[str]) -> None:
+def _link(artifacts: Sequence[Artifact], objects: list[Path], to: Path, options: Sequence[str], folder: Path) -> None:
     """A shared library: with the compiler's OpenMP where there are parallel loops, serial without."""
     asked = f"export_library({str(to)!r})"
     compiler = require_compiler(asked)
@@ -281,12 +303,12 @@ def _link(artifacts: Sequence[Artifact], objects: list[Path], to: Path, options:
     if parallel and compiler.openmp:
         extra += compiler.openmp
     elif parallel:
-        serial = objects[0].with_name("serial_openmp.o")
+        serial = folder / "serial_openmp.o"
         serial.write_bytes(_assembled(SERIAL_OPENMP, artifacts))
         extra.append(str(serial))
     if any(b"_ZGV" in o.read_bytes() for o in objects) and compiler.accepts("-lmvec"):  # vector mathematics
         extra.append("-lmvec")
-    extra += _hidden(compiler, artifacts, objects[0].with_name("exported"))
+    extra += _hidden(compiler, artifacts, folder / "exported")
     compiler.run(["-shared", *map(str, objects), "-o", str(to), *extra, "-lm", *options], asked)
 
 

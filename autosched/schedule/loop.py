@@ -26,7 +26,8 @@ def loop_extents(
             case Split():
                 factor = split_factor(r, extents, reduce)
                 extents[r.inner] = factor
-                extents[r.outer] = r.nparts if r.nparts is not None else reduce(ceildiv(extents[r.parent], factor))
+                parts = _fitting(r, extents[r.parent]) if r.nparts is not None else None
+                extents[r.outer] = reduce(ceildiv(extents[r.parent], factor)) if parts is None else parts
             case Fuse():
                 extents[r.fused] = reduce(extents[r.outer] * extents[r.inner])
     return extents
@@ -34,7 +35,14 @@ def loop_extents(
 
 def split_factor(r: Split, extents: dict[Loop, Expr], reduce: Callable[[Expr], Expr] = simplify) -> Expr:
     """The inner extent of a split."""
-    return r.amount if r.factor is not None else reduce(ceildiv(extents[r.parent], r.amount))
+    return _fitting(r, extents[r.parent]) if r.factor is not None else reduce(ceildiv(extents[r.parent], r.amount))
+
+
+def _fitting(r: Split, extent: Expr) -> Expr:
+    """`factor` or `nparts` of a split, but no more than the loop has iterations: a guard would pass over the rest."""
+    amount = r.amount
+    is_more = r.tail == "guard" and amount.op == extent.op == "const" and 1 <= extent.value < amount.value
+    return extent if is_more else amount
 
 
 def covered_extents(
@@ -134,7 +142,7 @@ class Loop:
     """A loop of a stage. `kind` is one of `ir.stmt.LOOP_KINDS`, `thread` the hardware axis it is bound to; `pragmas`
     are names of `marks.PRAGMAS`, with `=value` behind those that have one."""
 
-    __slots__ = ("is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "thread_var", "var")
+    __slots__ = ("__weakref__", "is_reduce", "kind", "name", "pragmas", "root", "stage", "thread", "thread_var", "var")
 
     def __init__(self, stage: Stage, name: str, is_reduce: bool, root: IterVar | None = None) -> None:
         self.stage = stage
@@ -150,7 +158,7 @@ class Loop:
     def __deepcopy__(self, memo: dict[int, Any]) -> Loop:
         """The same loop of the copied stage; all else is immutable."""
         made = memo[id(self)] = object.__new__(Loop)
-        for name in Loop.__slots__:
+        for name in Loop.__slots__[1:]:
             setattr(made, name, getattr(self, name))
         made.stage = deepcopy(self.stage, memo)
         return made
@@ -186,7 +194,8 @@ class Loop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """`parent = outer*factor + inner`; with `nparts`, the factor is `ceil(extent / nparts)`.
+    """`parent = outer*factor + inner`; with `nparts`, the factor is `ceil(extent / nparts)`. With the tail `guard`, a
+    number that is more than the extent stands for the extent.
 
     `tail` is one of `TAILS`, or `exact`: see `loops.choose_tail`.
     """

@@ -41,7 +41,11 @@ class Scans:
 
     def part(self, stage: Stage) -> str:
         """`init`, `update`, `state` or nothing: what this stage is to a scan."""
-        return self._of_part[stage.tensor][0] if stage.tensor in self._of_part else ""
+        return self.part_of(stage.tensor)
+
+    def part_of(self, tensor: Tensor) -> str:
+        """What this tensor is to a scan."""
+        return self._of_part[tensor][0] if tensor in self._of_part else ""
 
     def step_of(self, stage: Stage) -> Stage | None:
         """The scan in whose step this stage must be computed: it depends on the state, or is an update."""

@@ -60,7 +60,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         self.roots: dict[IterVar, Loop] = {}
         #: exact splits whose loops `rfactor` has replaced, with the extents that they have to divide
         self.factored: list[tuple[Split, Expr]] = []
-        self.former: dict[IterVar, IterVar] = {}  #: axes of the operation that `rfactor` has put others in place of
+        self.former: dict[IterVar, IterVar] = {}  #: axes that `rfactor` or `cache_write` put others in place of
         self.fetches: list[Fetch] = []
         self.intrinsic: tuple[Loop, TensorIntrin] | None = None  #: what computes the loops from that one on inwards
         self.init: InitNest | None = None  #: of a reduction that `decompose_reduction` took apart

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.errors import UsageError, UsageTypeError, expect
+from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.expr import Expr, compare, const, make, var
 from autosched.ir.simplify import Analyzer, always_equal
 from autosched.ir.visit import post_order, substitute
@@ -271,7 +271,7 @@ def scan(
     init: Tensor | Sequence[Tensor],
     update: Tensor | Sequence[Tensor],
     state_placeholder: Tensor | Sequence[Tensor],
-    inputs: Sequence[Tensor] | None = None,
+    inputs: Tensor | Sequence[Tensor] | None = None,
     name: str = "scan",
     tag: str = "",
     attrs: dict[str, Any] | None = None,
@@ -296,9 +296,8 @@ def scan(
     [array([ 1,  1,  2,  3,  5,  8, 13, 21], dtype=int32)]
     """
     inits, updates, states = map(as_list, (init, update, state_placeholder))
-    is_list = inputs is None or isinstance(inputs, (list, tuple))
-    expect(inputs, "a list of tensors", is_list, f"scan {name}, inputs=..")
-    for t in (*inits, *updates, *states, *(inputs or ())):
+    hints = [] if inputs is None else as_list(inputs)
+    for t in (*inits, *updates, *states, *hints):
         if not isinstance(t, Tensor):
             raise UsageTypeError(f"{t!r} is not a tensor", asked=f"scan {name}", legal="tensors, or lists of tensors")
     # an init that is an input is copied into the scan's memory
@@ -306,5 +305,5 @@ def scan(
         compute(t.shape, lambda *i, t=t: t(*i), name=f"{name}.init") if isinstance(t.op, PlaceholderOp) else t
         for t in inits
     ]
-    op = ScanOp(name, inits, updates, states, inputs or (), tag_of(tag, f"scan {name}"), attrs)
+    op = ScanOp(name, inits, updates, states, hints, tag_of(tag, f"scan {name}"), attrs)
     return op.outputs[0] if len(op.outputs) == 1 else list(op.outputs)

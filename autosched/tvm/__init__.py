@@ -27,6 +27,7 @@ from autosched.tir.module import IRModule as IRModule
 from autosched.tvm import (
     _ffi,
     arith,
+    container,
     contrib,
     driver,
     error,
@@ -57,12 +58,24 @@ __version__ = "0.19.0"
 _ALIASES = {
     "_ffi.base": error,
     "_ffi.registry": _ffi.registry,
+    "ir.container": container,
     "ir.instrument": instrument,
     "ir.module": ir.module,
     "ir.transform": transform,
+    "runtime.container": container,
+    "runtime.ndarray": nd,
+    "target.target": target,
     "tir.ir_builder": builder,
+    **dict.fromkeys(("ir.attrs", "ir.expr", "ir.function", "ir.op", "ir.type"), ir),
+    **dict.fromkeys(("runtime.module", "runtime.object", "runtime.packed_func", "runtime.params"), runtime),
+    **dict.fromkeys(("te.operation", "te.tag", "te.tensor_intrin"), te),
+    **dict.fromkeys(("tir.expr", "tir.function", "tir.generic", "tir.stmt"), tir),
+    **dict.fromkeys((f"arith.{x}" for x in "bound int_set int_solver iter_affine_map pattern".split()), arith),
 }
-sys.modules.update({f"{__name__}.{name}": module for name, module in _ALIASES.items()})
+for _name, _module in _ALIASES.items():
+    sys.modules[f"{__name__}.{_name}"] = _module
+    _parent, _, _last = _name.rpartition(".")
+    setattr(sys.modules[f"{__name__}.{_parent}"], _last, _module)
 
 #: names that were directly in `tvm` in TVM 0.5 and 0.6
 _OLD_TE = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
@@ -15,16 +16,27 @@ class MissingName(UsageError, AttributeError):
     """A name of TVM's that this package does not have."""
 
 
-class NotPartOfThis(UsageError, ImportError):
-    """A module of TVM's that this package does not have."""
+class NotPartOfThis(UsageError, ModuleNotFoundError):
+    """A module of TVM's that this package does not have, or a name that is imported from one."""
 
 
-def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """Return a `__getattr__` for the module `tvm.MODULE`, which raises MissingName.
+#: module of this package, without `tvm.` -> what there is instead of TVM's names in it
+_INSTEAD: dict[str, Mapping[str, str]] = {}
+
+
+def missing(module: str, names: dict[str, Any], instead: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """Return a `__getattr__` for the module `tvm.MODULE`, which raises MissingName; modules below it that are loaded by
+    then, and have none, get one, too.
 
     names:   the module's `globals()`: the error lists the nearest of them
     instead: name of TVM's -> what to use in its place
     """
+    _INSTEAD[module] = instead or {}
+    names.setdefault("__path__", [])  # Python asks finders for what is imported from packages only
+    below = f"autosched.tvm.{module}.".replace("..", ".")
+    for found, part in list(sys.modules.items()):
+        if found.startswith(below) and "__getattr__" not in vars(part) and part.__name__ == found:
+            vars(part)["__getattr__"] = missing(found.removeprefix("autosched.tvm."), vars(part))
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
@@ -33,32 +45,113 @@ def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | 
         near = difflib.get_close_matches(name, public, n=3, cutoff=0.5)
         nearest = f"nearest names: {', '.join(near)}" if near else f"names: {', '.join(sorted(public)[:40])}"
         where = asked_at()
-        asked = f"tvm.{module}.{name}" if module else f"tvm.{name}"
-        raise MissingName(
-            "there is no such name here",
-            asked=f"{asked}  at {where}" if where else asked,
-            legal=(instead or {}).get(name) or nearest,
-        )
+        dotted = f"{module}.{name}".lstrip(".")
+        asked = f"tvm.{dotted}  at {where}" if where else f"tvm.{dotted}"
+        raise MissingName("there is no such name here", asked=asked, legal=replacement(dotted) or nearest)
 
     return __getattr__
 
 
-#: module of TVM's that is not part of this package -> what there is instead
+_MODELS = "tvm.relay.frontend.from_onnx and tvm.relay.build, or autosched.graph, take models of ONNX"
+_PASSES = "print(tvm.lower(s, args)) shows the program after all passes, `autosched show` after each"
+_EXTERN = "te.extern with tir.call_packed of a Python function, or tir.call_extern of a C symbol that is loaded"
+_HERE = "programs run on this machine; export_library makes a library for another"
+_LIBRARY = "module.export_library(path), with fcompile= for a linker of your own"
+
+#: module of TVM's that is not part of this package, with all below it -> what there is instead
 MODULES = {
-    "relax": "tvm.relay.frontend.from_onnx and tvm.relay.build, or autosched.graph, take models of ONNX",
+    "relax": _MODELS,
+    "relay": _MODELS,
+    "parser": _MODELS,
+    "contrib.relay_viz": "autosched show MODEL.onnx",
+    "contrib.debugger": "autosched run model.onnx --profile, --verify",
+    "contrib.download": "urllib.request.urlretrieve",
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
-    "rpc": "modules run on this machine; export_library makes a library for another",
+    "dlight": "autosched.tune, or the default schedule of a build without one",
+    "rpc": _HERE,
+    "contrib.rpc": _HERE,
+    "exec": f"python -m autosched --help; {_HERE}",
     "micro": "target 'c' makes portable C99",
+    "contrib.micro": "target 'c' makes portable C99",
+    "tir.usmp": "intermediates share memory by themselves (share_storage)",
+    "tir.tensor_intrin": "te.decl_tensor_intrin, and s[C].tensorize(axis, intrinsic)",
+    "script": "te programs, whose loops print as TVMScript",
+    "runtime.vm": "tvm.build",
+    "runtime.relax_vm": "tvm.build",
+    "runtime.disco": _HERE,
+    "runtime.profiling": "module.time_evaluator(...)",
+    "runtime.profiler_vm": "autosched run model.onnx --profile",
+    "runtime.executor": "tvm.contrib.graph_executor",
+    "runtime.script_printer": "mod.script()",
+    "ir.diagnostics": "errors say what was asked, why not, and what is legal",
+    "ir.json_compact": "tvm.ir.save_json and load_json",
+    "ir.memory_pools": "intermediates share memory by themselves (share_storage)",
+    "contrib.hexagon": "targets: llvm, c, opencl, cuda",
+    "contrib.ethosu": "targets: llvm, c, opencl, cuda",
+    "contrib.msc": _MODELS,
+    "contrib.cutlass": "te.compute, with s[C].tensorize, and autosched.tune",
+    "contrib.target": _MODELS,
+    "contrib.torch": _MODELS,
+    "contrib.mxnet": _MODELS,
+    "contrib.tf_op": _MODELS,
+    "contrib.coreml_runtime": _MODELS,
+    "contrib.tflite_runtime": _MODELS,
+    "contrib.cuda_graph": _MODELS,
+    "contrib.pipeline_executor": _MODELS,
+    "contrib.pipeline_executor_build": _MODELS,
+    "contrib.stackvm": "target llvm or c; autosched.runtime.interpreter runs a function without a compiler",
+    "contrib.peak": "autosched.tune reports how far a program is from the roofline",
+    "contrib.tar": 'module.export_library("x.tar")',
+    **dict.fromkeys(
+        (f"contrib.{x}" for x in "cublas cublaslt cudnn hipblas miopen mkldnn mps nnpack rocblas thrust".split()),
+        _EXTERN,
+    ),
+    **dict.fromkeys((f"contrib.{x}" for x in "emcc ndk rocm sdaccel spirv tvmjs xcode".split()), _LIBRARY),
 }
 
 
+def replacement(dotted: str) -> str:
+    """What there is instead of a name or module of TVM's, without `tvm.`; empty where nothing is known."""
+    while dotted:
+        head, _, last = dotted.rpartition(".")
+        found = _INSTEAD.get(head, {}).get(last) or MODULES.get(dotted)
+        if found:
+            return found
+        dotted = head
+    return ""
+
+
+_ANY = "python -m autosched.tvm.coverage FILE.py lists all names of a program that are not here"
+
+
 class _MissingModules(MetaPathFinder):
-    """Raises the error of `import autosched.tvm.NAME` for a module that is not here."""
+    """Raises the error of `import autosched.tvm.NAME` for a module that is not here, and of `from autosched.tvm.x
+    import NAME`: no other finder has it."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
         name = fullname.removeprefix("autosched.tvm.")
-        if name in MODULES:
-            raise NotPartOfThis(f"tvm.{name} is not part of autosched", asked=f"import tvm.{name}", legal=MODULES[name])
+        parent, _, last = fullname.rpartition(".")
+        if name == fullname or last.startswith("__"):
+            return
+        legal = replacement(name)
+        if not legal and parent in sys.modules:
+            try:
+                getattr(sys.modules[parent], last)
+            except MissingName as error:
+                legal = error.legal if error.legal.startswith("nearest") else ""
+            except AttributeError:
+                pass
+        where = asked_at()
+        asked = f"import tvm.{name}  at {where}" if where else f"import tvm.{name}"
+        raise NotPartOfThis(f"tvm.{name} is not part of autosched", asked=asked, legal=legal or _ANY)
 
 
 sys.meta_path.append(_MissingModules())
+
+
+def has_module(dotted: str) -> bool:
+    """Whether `tvm.DOTTED` is a module here, which is not imported for that; its parents are."""
+    try:
+        return importlib.util.find_spec(f"autosched.tvm.{dotted}") is not None
+    except ModuleNotFoundError:
+        return False

@@ -5,29 +5,41 @@
     s[B].leaf_iter_vars             the loops there are, outermost first
     s[B].iter_var_attrs[x]          the annotations of loop x
     s[B].attach_type                where it is computed, and at which loop of what
+    s.outputs[0].output(0), .body   parts of the operation, of its tensor, too
+    C.op.attrs["n"].value           numbers and texts that answer by TVM's names of their parts
+    buffer.scope()                  the same
 
 The shim adds nothing else to classes of the core (see `ir.attached`).
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from autosched.ir.attached import alias, attach
 from autosched.ir.expr import Expr, compare
 from autosched.ir.ops import OPS
-from autosched.ir.stmt import For, Function, If, Seq
+from autosched.ir.stmt import Buffer, For, Function, If, Seq
+from autosched.runtime import registry
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
+from autosched.schedule.kinds import leaf
+from autosched.schedule.primitives.marks import PRAGMAS
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Stage
+from autosched.te.extern import ExternOp
 from autosched.te.functions import ThreadAxis
 from autosched.te.reduction import Combiner, Reduction
-from autosched.te.tensor import IterVar, Operation, Tensor
+from autosched.te.scan import ScanOp
+from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,6 +100,74 @@ attach(Function, buffer_map=property(lambda f: {b: b for b in f.params}))  # par
 attach(Combiner, lhs=alias("left"), rhs=alias("right"), identity_element=alias("identity"))
 attach(TensorIntrin, reduce_init=alias("reset"), reduce_update=alias("update"))
 
+# -- texts and numbers, where TVM has objects ----------------------------------------------------------
+
+
+class Text(str):
+    """Text that answers to `.value` and to a call."""
+
+    __slots__ = ()
+    value = property(str)
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+class Whole(int):
+    """An integer that answers to `.value`."""
+
+    __slots__ = ()
+    value = property(int)
+
+
+class Real(float):
+    """A number that answers to `.value`."""
+
+    __slots__ = ()
+    value = property(float)
+
+
+class Attributes(dict[str, Any]):
+    """Attributes of an operation, which print as JSON."""
+
+    def __str__(self) -> str:
+        return json.dumps(self)
+
+
+_ANSWERING: dict[type, type] = {str: Text, int: Whole, float: Real}
+
+
+def answering(value: Any) -> Any:
+    """A number or text that answers to `.value`, also in lists and dictionaries; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return [answering(v) for v in value]
+    if isinstance(value, dict):
+        return Attributes({k: answering(v) for k, v in value.items()})
+    return _ANSWERING.get(type(value), lambda v: v)(value)
+
+
+class _Answering:
+    """An attribute whose value answers, in place of one of the class's own."""
+
+    def __init__(self, cls: type, name: str) -> None:
+        self.name, self.slot = name, vars(cls).get(name)
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self
+        return answering(vars(instance)[self.name] if self.slot is None else self.slot.__get__(instance, owner))
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if self.slot is None:
+            vars(instance)[self.name] = value
+        else:
+            self.slot.__set__(instance, value)
+
+
+attach(Buffer, scope=_Answering(Buffer, "scope"))
+for _operation in (ComputeOp, ExternOp, ScanOp):
+    attach(_operation, attrs=_Answering(_operation, "attrs"))
+
 # -- axes and loops -----------------------------------------------------------------------------------
 
 
@@ -114,7 +194,8 @@ _LOOP_TYPES = {
 }
 
 
-def _loop_type(loop: Loop) -> IterType:
+def loop_type(loop: Loop) -> IterType:
+    """The kind of a loop."""
     if loop.stage.intrinsic is not None and loop.stage.intrinsic[0] is loop:
         return IterType.Tensorized
     marked = _LOOP_TYPES.get(loop.kind)
@@ -123,7 +204,7 @@ def _loop_type(loop: Loop) -> IterType:
 
 attach(IterVar, iter_type=property(lambda axis: _AXIS_TYPES[axis.kind]), thread_tag="")  # threads are bound to loops
 attach(ThreadAxis, iter_type=IterType.ThreadIndex)
-attach(Loop, iter_type=property(_loop_type), thread_tag=alias("thread"))
+attach(Loop, iter_type=property(loop_type), thread_tag=alias("thread"))
 
 # -- stages -------------------------------------------------------------------------------------------
 
@@ -159,7 +240,7 @@ class IterVarAttr:
 
     @property
     def iter_type(self) -> IterType:
-        return _loop_type(self.loop)
+        return loop_type(self.loop)
 
     @property
     def bind_thread(self) -> Loop | None:
@@ -167,13 +248,13 @@ class IterVarAttr:
         return self.loop if self.loop.thread else None
 
     @property
-    def pragma_keys(self) -> list[str]:
-        return [p.partition("=")[0] for p in self.loop.pragmas]
+    def pragma_keys(self) -> list[Text]:
+        return [*(Text(p.partition("=")[0]) for p in self.loop.pragmas), *map(Text, _notes.get(self.loop, ()))]
 
     @property
-    def pragma_values(self) -> list[int | None]:
+    def pragma_values(self) -> list[Any]:
         values = [p.partition("=")[2] for p in self.loop.pragmas]
-        return [int(v) if v else None for v in values]
+        return [*(int(v) if v else None for v in values), *map(answering, _notes.get(self.loop, {}).values())]
 
     @property
     def tensor_intrin(self) -> TensorIntrin | None:
@@ -183,6 +264,32 @@ class IterVarAttr:
     @property
     def prefetch_data(self) -> list[Tensor]:
         return [f.tensor for f in self.loop.stage.fetches if f.loop is self.loop]
+
+
+#: pragmas of users' own, which nothing here reads but their programs
+_notes: WeakKeyDictionary[Loop, dict[str, Any]] = WeakKeyDictionary()
+
+
+def pragma(self: Stage, var: Any, pragma_type: str, pragma_value: Any = None) -> None:
+    """As `Stage.pragma`; also marks of loops by their names, C and LLVM assembly, and names of the user's own.
+
+    `import_c` and `import_llvm` compile their value at once, for all programs; names that are no pragma here are kept
+    for `iter_var_attrs`, those for TVM's pool of threads among them.
+    """
+    importer = {"import_c": registry.import_c, "import_llvm": registry.import_llvm}.get(pragma_type)
+    if importer is not None:
+        is_file = "\n" not in pragma_value and os.path.isfile(pragma_value)
+        importer(Path(pragma_value).read_text(encoding="utf-8") if is_file else pragma_value)
+    elif pragma_type in ("vectorize", "unroll", "parallel"):
+        getattr(self, pragma_type)(var)
+    elif pragma_type in PRAGMAS or pragma_type in ("tensor_core",):
+        _pragma(self, var, pragma_type, pragma_value)
+    else:
+        _notes.setdefault(leaf(self, var), {})[pragma_type] = pragma_value
+
+
+_pragma = Stage.pragma
+attach(Stage, pragma=pragma)
 
 
 @_of(Stage)
@@ -229,8 +336,13 @@ def attach_ivar(s: Stage) -> IterVar | Loop | None:
 
 @_of(Stage)
 def group(s: Stage) -> Group | None:
-    """The youngest group of a stage."""
-    return next((g for g in reversed(s.schedule.groups) if s in g.stages), None)
+    """The smallest group of a stage."""
+    return _innermost(s.schedule, {s})
+
+
+def _innermost(s: Schedule, members: set[Stage], besides: Group | None = None) -> Group | None:
+    found = [g for g in s.groups if g is not besides and members <= set(g.stages)]
+    return min(found, key=lambda g: len(g.stages), default=None)
 
 
 @_of(Stage)
@@ -241,12 +353,25 @@ def origin_op(s: Stage) -> Operation:
 
 
 attach(Stage, attach_stage=alias("attach.stage"))
+# outputs of a schedule are tensors here, operations in TVM
+attach(Tensor, output=lambda t, index: t.op.output(index))
+attach(Tensor, **{name: alias(f"op.{name}") for name in ("axis", "body", "input_tensors", "num_outputs", "tag")})
+
+
+def _inner_groups(g: Group) -> list[Group]:
+    """The groups whose members are all in this one, and of which none is part of another."""
+    s = g._schedule
+    return [x for x in s.groups if x is not g and _innermost(s, set(x.stages), x) is g]
 
 
 @_of(Group)
 def num_child_stages(g: Group) -> int:
-    """The number of members."""
-    return len(g.stages)
+    """The number of members, where a group inside counts as one."""
+    inner = _inner_groups(g)
+    return len(set(g.stages).difference(*(x.stages for x in inner))) + len(inner)
+
+
+attach(Group, group=property(lambda g: _innermost(g._schedule, set(g.stages), g)))
 
 
 @_of(Schedule)
@@ -255,8 +380,21 @@ def primitive_record(s: Schedule) -> list[str]:
     return [instruction.kind for instruction in s.trace]
 
 
+def follow_loops(s: Schedule) -> None:
+    """Compute stages that were put at a loop that has been split or fused since, at the inner part of it, or at the
+    whole: as TVM does when it lowers."""
+    for stage in s.stages:
+        at = loop = stage.attach.loop
+        while loop is not None and loop not in loop.stage.loops:
+            made = [r.made[-1] for r in loop.stage.relations if loop in r.parents]
+            loop = made[0] if made else None
+        if loop is not None and loop is not at:
+            stage.compute_at(loop.stage, loop)
+
+
 def normalize(s: Schedule) -> Schedule:
     """Return the schedule itself, checked. Its loops begin at 0 already."""
+    follow_loops(s)
     s.verify()
     return s
 

@@ -22,20 +22,27 @@ from autosched.runtime.device import cpu as cpu
 from autosched.runtime.device import cuda as cuda
 from autosched.runtime.device import device as device
 from autosched.runtime.device import opencl as opencl
+from autosched.runtime.function import BenchmarkResult as BenchmarkResult
 from autosched.runtime.module import Module as Module
 from autosched.runtime.ndarray import NDArray as NDArray
 from autosched.target import Target
 from autosched.tvm import nd as nd
 from autosched.tvm._missing import missing
+from autosched.tvm.container import ADT as ADT
+from autosched.tvm.container import ShapeTuple as ShapeTuple
+from autosched.tvm.container import String as String
 
 DataType = dtype
+Object = object
 PackedFunc = Callable  #: `register_func` registers Python functions
 
 
 def convert(value: Any) -> Any:
-    """Turn numbers into expressions, also those in lists and tuples; anything else stays as it is."""
+    """Turn numbers into expressions, also those in lists, tuples and dictionaries; anything else stays as it is."""
     if isinstance(value, (list, tuple)):
         return [convert(v) for v in value]
+    if isinstance(value, dict):
+        return {k: convert(v) for k, v in value.items()}
     return as_expr(value) if isinstance(value, Real) else value
 
 
@@ -79,8 +86,6 @@ def load_param_dict(param_bytes: bytes) -> dict[str, Any]:
 
 
 _INSTEAD = {
-    "String": "Python strings",
-    "Object": "Python objects",
     "script_printer": "mod.script()",
     "vm": "tvm.build",
     "profiling": "module.time_evaluator(...)",

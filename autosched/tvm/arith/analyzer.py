@@ -93,7 +93,8 @@ class Analyzer:
         else:
             low, high = (None if end is None else self.prover.poly(end) for end in info.ends)
         if not override:
-            old_low, old_high = self.prover.range(var)
+            # that sizes are not negative holds of those alone of which nothing else is said
+            old_low, old_high = self.prover.range(var) if var in self.prover._ranges else (None, None)
             low = _tighter(old_low, low, largest=True)
             high = _tighter(old_high, high, largest=False)
         self.prover.bind(var, low, high)

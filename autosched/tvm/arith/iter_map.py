@@ -58,12 +58,14 @@ def detect_iter_map(
     input_iters: Mapping[Expr, Range],
     predicate: object = True,
     check_level: str = "surjective",
+    simplify_trivial_iterators: bool = True,
 ) -> IterMapResult:
     """Return each index as a sum of parts of the variables, if it runs through all integers of an interval
     and the indices do so independently of one another.
 
     predicate:   must be true: conditions are not taken into account
     check_level: `surjective`; `bijective` if different values of the variables must give different indices; `nocheck`
+    simplify_trivial_iterators: changes nothing: variables with one value are their value
 
     >>> detect_iter_map([i*4 + j // 2], {i: Range(8), j: Range(8)}).indices[0].args[0].scale
     4

@@ -45,4 +45,6 @@ apply_history_best = ApplyHistoryBest
 apply_graph_best = ApplyGraphBest
 apply_fixed_config = ApplyFixedConfig
 
-__getattr__ = missing("autotvm", globals(), {"graph_tuner": "graphs of operators are not read yet"})
+__getattr__ = missing(
+    "autotvm", globals(), {"graph_tuner": "relay.build chooses the layouts of a model in ONNX by itself"}
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autosched.runtime.c_compiler import Compiler, find_compiler, require_compiler
+from autosched.runtime.export import link_library
 
 
 def get_cc() -> str | None:
@@ -18,8 +19,12 @@ def create_shared(
 ) -> None:
     """Link object files or C sources to a shared library, with the compiler that is found or named.
 
-    Raises BuildError, with the compiler's message, if that fails.
+    `tvm.runtime.load_module` reads one of object files that `module.save` wrote alone, and were linked by the compiler
+    that is found. Raises BuildError, with the compiler's message, if that fails.
     """
+    listed = [objects] if isinstance(objects, str) else list(objects)
+    if cc is None and link_library(output, listed, options or ()):
+        return
     _run(output, objects, ["-shared", "-fPIC", *(options or ())], cc)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from autosched.building import build as build_schedule
 from autosched.errors import UsageError
@@ -20,6 +21,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.tir.module import IRModule, PrimFunc, module_of
+from autosched.tvm.attributes import follow_loops
 from autosched.tvm.transform import PassContext
 
 
@@ -33,15 +35,15 @@ def lower(
     """Lower a schedule to loops, in a module that prints as TVMScript.
 
     With `simple_mode`, the loops are those of the schedule: every element by its indices, nothing partitioned,
-    vectorized or unrolled yet. Otherwise all passes have run, also those of users (see `PassContext`). Raises
-    ScheduleError or LowerError.
+    vectorized or unrolled yet. Otherwise all passes have run, also those of users (see `PassContext`). Inputs and
+    outputs that are not among the arguments follow them. Raises ScheduleError or LowerError.
     """
     if isinstance(inp, (IRModule, Function, PrimFunc)):
         module = inp if isinstance(inp, IRModule) else IRModule({inp.name: inp})
         loops = {k: f if isinstance(f, Function) else _lowered(f.schedule, f.args, k) for k, f in module.items()}
         return IRModule(loops if simple_mode else {k: _finish(f, _target_for(f)) for k, f in loops.items()})
     s, tensors = _schedule_of(inp, args, binds)
-    f = _lowered(s, tensors, name, binds)
+    f = _lowered(s, _completed(s, tensors, with_inputs=True), name, binds)
     is_done = simple_mode and not PassContext.current().option("tir.add_lower_pass")
     return IRModule({name: f if is_done else _finish(f, _target_for(s))})
 
@@ -57,16 +59,35 @@ def build(
 ) -> Module:
     """Compile a schedule, or a result of `lower`, for a target (the current one, or the CPU).
 
-    Call the result with all arguments, outputs too: they are filled. `target_host` and `runtime` change nothing: LLVM
-    compiles the host's code. Raises TargetError, LowerError, BuildError.
+    Call the result with all arguments, outputs too: they are filled. Outputs that are not among the arguments follow
+    them; a call may leave them out, and returns them. `target_host` and `runtime` change nothing: LLVM compiles the
+    host's code. Raises TargetError, LowerError, BuildError.
     """
     if isinstance(inputs, dict) and len(inputs) == 1 and target is None:
         ((target, inputs),) = inputs.items()  # {target: module}
     to = resolve_target(target if target is not None else Target.current(allow_none=True) or "llvm")
+    if isinstance(inputs, IRModule):
+        inputs = IRModule({name: _for_target(f, to) for name, f in inputs.items()}, inputs.attrs)
     if isinstance(inputs, (IRModule, Function, PrimFunc)):
-        return build_schedule(inputs, to)
+        return build_schedule(_for_target(inputs, to), to)
     s, tensors = _schedule_of(inputs, args, binds)
-    return build_schedule(s, to, args=tensors, name=name, binds=binds)
+    return build_schedule(s, to, args=_completed(s, tensors), name=name, binds=binds)
+
+
+def schedule_to_module(
+    sch: Schedule, args: Sequence[Any] | None = None, name: str = "main", binds: Mapping[Tensor, Any] | None = None
+) -> IRModule:
+    """The loops of a schedule before any pass, in a module. Raises ScheduleError or LowerError."""
+    s, tensors = _schedule_of(sch, args, binds)
+    return IRModule({name: _lowered(s, _completed(s, tensors, with_inputs=True), name, binds)})
+
+
+def _completed(s: Schedule, args: Sequence[Any], with_inputs: bool = False) -> list[Any]:
+    """The arguments, and behind them the outputs (and inputs) that are missing; without states of scans."""
+    tensors = {t for a in args if isinstance(a, Tensor) for t in a.op.outputs}
+    missing = [t for t in s.arguments if t not in tensors and (with_inputs or t in s.outputs)]
+    states = {t for t in tensors if with_inputs and s.scans.part_of(t) == "state"}
+    return [*(a for a in args if not (isinstance(a, Tensor) and a in states)), *missing]
 
 
 def _schedule_of(
@@ -81,6 +102,7 @@ def _schedule_of(
         raise UsageError("a schedule needs the list of its arguments", asked="args=None", legal=legal)
     if not isinstance(args, (list, tuple)):
         raise UsageError(f"{args!r} is no list", asked=f"args={args!r}", legal=legal)
+    follow_loops(inp)
     tensor_of = {buffer: tensor for tensor, buffer in (binds or {}).items()}
     return inp, [tensor_of.get(a, a) if isinstance(a, Buffer) else a for a in args]
 
@@ -105,4 +127,18 @@ def _finish(f: Function, target: Target) -> Function:
     if "target" in f.attrs:
         return f
     done = Structure(f, target, (), ()).bind()
-    return replace(done, attrs={**done.attrs, "target": str(target)})
+    done = replace(done, attrs={**done.attrs, "target": str(target)})
+    if Target.current(allow_none=True) is None and not PassContext.current().option("tir.add_lower_pass"):
+        _before[done] = f
+    return done
+
+
+#: a function after all built-in passes, and no others, for a target that nobody named -> the same before them
+_before: WeakKeyDictionary[Function, Function] = WeakKeyDictionary()
+
+
+def _for_target(f: Any, to: Target) -> Any:
+    """A function that was lowered for another kind of target, as it was before: `lower` is told of none in TVM."""
+    if not isinstance(f, Function) or Target(f.attrs.get("target", to)).kind == to.kind:
+        return f
+    return _before.get(f, f)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from autosched.ir.calls import get_op_attr as get_op_attr
-from autosched.ir.calls import register_intrin_lowering as register_intrin_lowering
+from autosched.ir.calls import intrinsic_name
+from autosched.ir.calls import register_intrin_lowering as _register_rule
 from autosched.ir.calls import register_op_attr as register_op_attr
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Arithmetic, Expr
 from autosched.tir import module as module
 from autosched.tir.module import GlobalVar as GlobalVar
 from autosched.tir.module import IRModule as IRModule
@@ -15,11 +17,14 @@ from autosched.tvm import instrument as instrument
 from autosched.tvm import transform as transform
 from autosched.tvm._missing import missing
 from autosched.tvm.arith import Range as Range
+from autosched.tvm.container import Array as Array
+from autosched.tvm.container import Map as Map
 from autosched.tvm.ir.base import assert_structural_equal as assert_structural_equal
 from autosched.tvm.ir.base import load_json as load_json
 from autosched.tvm.ir.base import save_json as save_json
 from autosched.tvm.ir.base import structural_equal as structural_equal
 from autosched.tvm.ir.base import structural_hash as structural_hash
+from autosched.tvm.tir.nodes import STANDING_FOR
 
 PrimExpr = Expr
 
@@ -42,9 +47,41 @@ class Op(str):
         return get_op_attr(self.name, attr_name)
 
 
+class CallNode(Arithmetic[Expr]):
+    """A call as a rule of `register_intrin_lowering` sees it: an expression whose `op` is an object with a `name`."""
+
+    def __init__(self, call: Expr) -> None:
+        self.call, self.op = call, Op(intrinsic_name(call))
+
+    def as_expr(self) -> Expr:
+        return self.call
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.call, name)
+
+
+STANDING_FOR.add(CallNode)
+
+
+def register_intrin_lowering(
+    op_name: str, target: str, *, f: Callable[[Any], Any] | None = None, level: int = 10
+) -> Any:
+    """`autosched.ir.calls.register_intrin_lowering`, whose rules are called with a `CallNode`."""
+    if f is None:
+        return lambda rule: register_intrin_lowering(op_name, target, f=rule, level=level)
+    rule = f
+    if callable(f):
+
+        def rule(call: Expr) -> Any:
+            node = CallNode(call)
+            found = f(node)
+            return call if found is node else found
+
+    _register_rule(op_name, target, f=rule, level=level)
+    return f
+
+
 _INSTEAD = {
     **dict.fromkeys(("PointerType", "PrimType", "TupleType", "FuncType"), 'types are names: "float32", "handle"'),
-    "Array": "Python tuples",
-    "Map": "Python dictionaries",
 }
 __getattr__ = missing("ir", globals(), _INSTEAD)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from autosched import te as _te
 from autosched.ir.expr import Expr, as_expr, floordiv, floormod
 from autosched.ir.expr import const as wrapping_const
 from autosched.schedule.schedule import Schedule as Schedule
-from autosched.schedule.schedule import create_schedule as create_schedule
 from autosched.schedule.stage import Stage as Stage
 from autosched.te import *  # noqa: F403
 from autosched.te.tensor import TensorSlice as TensorSlice
@@ -18,10 +18,31 @@ from autosched.tir import create_prim_func as create_prim_func
 from autosched.tir import extern_primfunc as extern_primfunc
 from autosched.tvm._missing import missing
 from autosched.tvm.promotion import by_tvm_rules
+from autosched.tvm.te import intrinsic_calls
+from autosched.tvm.te.intrinsic_calls import create_schedule as create_schedule
 
-placeholder = by_tvm_rules(_te.placeholder)
-compute = by_tvm_rules(_te.compute)
-extern = by_tvm_rules(_te.extern)
+
+def _of_whole_lengths(make: Callable[..., Any]) -> Callable[..., Any]:
+    """`make` by TVM's rules, where the lengths of its first argument may be floats: `(N / 32, M)`."""
+    ruled = by_tvm_rules(make)
+
+    @wraps(make)
+    def made(shape: Any, *args: Any, **kwargs: Any) -> Any:
+        return ruled(whole_lengths(shape), *args, **kwargs)
+
+    return made
+
+
+def whole_lengths(shape: Any) -> Any:
+    """A shape, or a list of shapes, with whole numbers as integers: `1024 / 32` is 32.0 in Python."""
+    if isinstance(shape, (list, tuple)):
+        return type(shape)(map(whole_lengths, shape))
+    return int(shape) if isinstance(shape, float) and shape.is_integer() else shape
+
+
+placeholder = _of_whole_lengths(_te.placeholder)
+compute = _of_whole_lengths(intrinsic_calls.compute)
+extern = _of_whole_lengths(_te.extern)
 scatter_reduce = by_tvm_rules(_te.scatter_reduce)
 decl_tensor_intrin = by_tvm_rules(_te.decl_tensor_intrin)
 

@@ -13,7 +13,6 @@ from autosched.ir.stmt import Stmt
 from autosched.ir.visit import post_order
 from autosched.lowering.bounds import inferred_ranges
 from autosched.schedule.schedule import Schedule as Schedule
-from autosched.schedule.schedule import create_schedule as create_schedule
 from autosched.schedule.stage import Fuse as Fuse
 from autosched.schedule.stage import Loop
 from autosched.schedule.stage import Split as Split
@@ -24,6 +23,7 @@ from autosched.te.tensor import IterVar as Axis
 from autosched.tvm._missing import missing
 from autosched.tvm.attributes import AttachType as AttachType
 from autosched.tvm.driver import lower
+from autosched.tvm.te.intrinsic_calls import create_schedule as create_schedule
 from autosched.tvm.tir.nodes import IterVar as IterVar
 
 InferBound = inferred_ranges
@@ -83,14 +83,15 @@ def _is_elem_wise(stage: Stage) -> bool:
 
 
 def _is_broadcast(stage: Stage) -> bool:
-    """Each read's indices are some of the axes, in their order."""
+    """It is tagged so, or each read's indices are some of the axes, in their order."""
     places = {a.var: i for i, a in enumerate(stage.axis)}
 
     def is_ordered(indices: tuple[Expr, ...]) -> bool:
         at = [places.get(i, -1) for i in indices]
         return -1 not in at and all(a < b for a, b in pairwise(at))
 
-    return stage.is_injective and all(map(is_ordered, _reads(stage)))
+    tag = getattr(stage.op, "tag", "")
+    return stage.is_injective and (tag == "broadcast" or all(map(is_ordered, _reads(stage))))
 
 
 def _reads(stage: Stage) -> list[tuple[Expr, ...]]:

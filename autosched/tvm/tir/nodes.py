@@ -46,13 +46,18 @@ class Node:
     make: Callable[..., Any]
 
 
+#: classes whose instances stand for the expression of their `as_expr`
+STANDING_FOR: set[type] = set()
+
+
 class NodeType(type):
     """The class of TVM's node classes: `isinstance` asks the table, a call makes an expression or statement."""
 
     node: Node
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return cls.node.matches(instance)
+        node: Any = instance
+        return cls.node.matches(node.as_expr() if type(instance) in STANDING_FOR else node)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return cls.node.make(*args, **{k: v for k, v in kwargs.items() if k != "span"})
@@ -115,7 +120,7 @@ def _prim_func(
     params: Sequence[Any], body: stmt.Stmt, ret_type: Any = None, buffer_map: Any = None, attrs: Any = None
 ) -> stmt.Function:
     """Parameters are buffers, or variables that `buffer_map` has buffers for; those stored to are outputs."""
-    buffers = tuple((buffer_map or {}).get(p, p) for p in params)
+    buffers = tuple(getattr(b, "buffer", b) for b in ((buffer_map or {}).get(p, p) for p in params))
     for b in buffers:
         if not isinstance(b, stmt.Buffer):
             legal = "tir.decl_buffer(shape, dtype), or variables that buffer_map has buffers for"

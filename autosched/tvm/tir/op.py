@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from autosched.ir.bits import reinterpret as reinterpret
 from autosched.ir.calls import address_of as address_of
 from autosched.ir.calls import call_extern as call_extern
-from autosched.ir.calls import call_intrin as call_intrin
+from autosched.ir.calls import call_intrin as _call_intrin
 from autosched.ir.calls import call_llvm_intrin as call_llvm_intrin
 from autosched.ir.calls import call_llvm_pure_intrin as call_llvm_pure_intrin
 from autosched.ir.calls import call_packed as call_packed
@@ -26,8 +27,15 @@ from autosched.tvm.te import multiply as multiply
 from autosched.tvm.te import spelled
 from autosched.tvm.te import subtract as subtract
 
-call_pure_intrin = call_intrin
 
+def call_intrin(dtype: Any, func_name: str, *args: Any, span: Any = None) -> Expr:
+    """`autosched.ir.calls.call_intrin`, which knows no name `tir.reinterpret`."""
+    if func_name == "tir.reinterpret":
+        return reinterpret(dtype, *args)
+    return _call_intrin(dtype, func_name, *args)
+
+
+call_pure_intrin = call_intrin
 
 shift_left = spelled("<<", operator.lshift)
 shift_right = spelled(">>", operator.rshift)
@@ -41,8 +49,12 @@ def bitwise_not(x: Any) -> Expr:
     return ~as_expr(x)
 
 
+def vscale() -> Expr:
+    """The number of a processor's vectors of 128 bits, which no target here knows: schedules take numbers of lanes."""
+    return call_intrin("int32", "tir.vscale")
+
+
 _INSTEAD = {
-    "vscale": "vectors have a fixed number of lanes: s[C].split(i, factor=16) and s[C].vectorize(inner)",
     "assume": "te.likely(condition) for a condition that nearly always holds; loops are partitioned on it",
     "undef": "a value of your own, such as te.const(0, dtype): no element is left uninitialized",
 }

@@ -248,3 +248,31 @@ def test_a_strict_module_is_strict_when_it_comes_back(tmp_path: Path, target: st
         again = load_module(str(tmp_path / path))
         assert again.target == Target(target)
         assert not again(x, y, -(x * y)).any()
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", ["c", "llvm"])
+def test_object_files_are_linked_to_what_load_module_reads(tmp_path: Path, target: str) -> None:
+    """A parallel function and another one, each saved as an object file."""
+    modules = {"turned": autosched.build(turned(), target, name="turned"), "second": autosched.build(second(), target)}
+    for name, module in modules.items():
+        module.save(tmp_path / f"{name}.o")
+    objects = [str(tmp_path / f"{name}.o") for name in modules]
+    assert export.link_library(tmp_path / "both.so", objects)
+    for name in modules:
+        (tmp_path / f"{name}.o").unlink()
+        (tmp_path / f"{name}.autosched").unlink()
+    library = load_module(tmp_path / "both.so")
+    x = np.arange(12, dtype=np.float32)
+    np.testing.assert_array_equal(library["turned"](x.reshape(3, 4)), modules["turned"](x.reshape(3, 4)))
+    np.testing.assert_array_equal(library["root"](x), np.sqrt(x))
+
+
+@needs_compiler
+def test_other_object_files_are_not_linked(tmp_path: Path) -> None:
+    (tmp_path / "other.o").write_bytes(b"")
+    assert not export.link_library(tmp_path / "x.so", [str(tmp_path / "other.o")])
+    assert not export.link_library(tmp_path / "x.so", [])
+    (tmp_path / "other.autosched").write_bytes(b"torn")
+    with pytest.raises(BuildError):
+        export.link_library(tmp_path / "x.so", [str(tmp_path / "other.o")])

@@ -386,3 +386,39 @@ def test_a_schedule_knows_its_stages() -> None:
     s = create_schedule(out)
     assert all(x in s for x in ("A", "B", "S", a, out, out.op, s["C"]))
     assert not any(x in s for x in ("D", te.placeholder((1,), name="A"), create_schedule(out)["C"], 3))
+
+
+@pytest.mark.parametrize("keep_loops", [False, True])
+def test_a_reduce_axis_as_it_was_written_names_the_cache_s_loop(keep_loops: bool) -> None:
+    a, s_out = program()
+    (k,) = s_out.op.reduce_axis
+    s = create_schedule(s_out)
+    s.rfactor(s_out, k)
+    again = s.cache_write(s_out, "local", keep_loops=keep_loops)
+    outer, _ = s[again].split(k, factor=4)
+    assert outer.stage is s[again] and outer.name == ("k.v.outer" if keep_loops else "k.v.c.outer")
+    assert_roundtrip(s, [a, s_out])
+    c = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="T")
+    s = create_schedule(c)
+    cache = s.cache_write(c, "local", keep_loops=keep_loops)
+    second = s.cache_write(cache, "local", keep_loops=keep_loops)
+    read = s.cache_read(a, "local", [second])
+    s[read].compute_at(s[second], k)
+    assert s[read].attach.loop in s[second].loops
+    assert_roundtrip(s, [a, c])
+
+
+@pytest.mark.parametrize("by", [{"factor": 32}, {"nparts": 32}])
+def test_a_split_has_no_more_iterations_than_the_loop(by: dict[str, int]) -> None:
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1, name="B")
+    s = create_schedule(b)
+    s[b].split("i", **by)
+    cache = s.cache_write(b, "local")
+    assert [d.value for d in cache.shape] in ([1, 8], [8, 1])
+    text = str(lower_structure(s, [a, b], "llvm"))
+    assert "if" not in text and "32" not in text.partition("produce")[2].replace("float32", "")
+    empty = te.compute((0,), lambda i: a[i], name="E")
+    t = create_schedule(empty)
+    t[empty].split("i", **by)
+    assert "produce" not in str(lower_structure(t, [a, empty], "llvm"))

@@ -13,7 +13,7 @@ from autosched import tvm
 from autosched.errors import ScheduleError, UsageError
 from autosched.ir import stmt
 from autosched.tvm import te, tir
-from autosched.tvm._missing import MODULES
+from autosched.tvm._missing import MODULES, has_module, replacement
 
 x, y = te.var("x"), te.var("y")
 f = te.var("f", "float32")
@@ -103,9 +103,21 @@ def test_a_name_that_is_not_here_says_what_is(get, message: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_a_module_that_is_not_here_says_so(name: str) -> None:
-    for module in (name, f"{name}.op"):
-        with pytest.raises(ImportError, match=f"tvm.{name} is not part of autosched"):
-            __import__(f"autosched.tvm.{module}")
+    """Of what TVM has in a module that is here, too, the rest says so."""
+    for module in (name, f"{name}.no_such_part"):
+        if not has_module(module):
+            with pytest.raises(ModuleNotFoundError, match=f"tvm.{name}") as raised:
+                import_module(f"autosched.tvm.{module}")
+            assert replacement(module) in str(raised.value) and "test_names.py" in str(raised.value)
+
+
+def test_a_name_that_is_imported_says_so_as_well() -> None:
+    for module, name in (("driver.build_module", "get_binds"), ("te", "no_such"), ("contrib", "cudnn")):
+        with pytest.raises(ImportError, match=rf"tvm.{module}.{name}"):
+            exec(f"from autosched.tvm.{module} import {name}")
+    with pytest.raises(ImportError, match="lists all names of a program that are not here"):
+        import_module("autosched.tvm.no_such.part")
+    assert not hasattr(tvm.driver.build_module, "get_binds")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,207 @@
+"""Programs as people write them for TVM: what `lower` and `build` are given, and what they ask of schedules."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from autosched import tvm
+from autosched.errors import LowerError, ScheduleError
+from autosched.ir.expr import Expr
+from autosched.tvm import te, tir
+
+
+def product(n: int = 16) -> tuple[te.Tensor, te.Tensor, te.Tensor, te.IterVar]:
+    A, B = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), name="k")
+    return A, B, te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C"), k
+
+
+def names(module: tvm.IRModule, function: str = "main") -> list[str]:
+    return [p.name for p in module[function].params]
+
+
+def test_what_is_missing_among_the_arguments_follows_them() -> None:
+    A, B, C, _ = product()
+    s = te.create_schedule(C.op)
+    assert names(tvm.lower(s, [B], simple_mode=True)) == ["B", "A", "C"]
+    assert names(tvm.lower(s, [])) == ["A", "B", "C"]
+    assert names(tvm.driver.build_module.schedule_to_module(s, [C, A])) == ["C", "A", "B"]
+    left, right = np.ones((16, 16), "float32"), np.eye(16, dtype="float32")
+    np.testing.assert_array_equal(tvm.build(s, [B, A])(right, left), left)
+    with pytest.raises(LowerError, match="B is an input and not among the arguments"):
+        tvm.build(s, [A, C])
+
+
+def test_one_of_two_outputs_is_enough() -> None:
+    A = te.placeholder((4,), name="A")
+    one, two = te.compute((4,), lambda i: (A[i] + 1, A[i] * 2), name="both")
+    s = te.create_schedule(one.op)
+    assert names(tvm.lower(s, [A, two], simple_mode=True)) == ["A", "both.v1"]
+    assert names(tvm.lower(s, [A], simple_mode=True)) == ["A", "both.v0", "both.v1"]
+
+
+def test_a_state_of_a_scan_is_no_argument() -> None:
+    x, state = te.placeholder((8, 4), name="x"), te.placeholder((8, 4), name="state")
+    first = te.compute((1, 4), lambda _, i: x[0, i], name="first")
+    step = te.compute((8, 4), lambda t, i: state[t - 1, i] + x[t, i], name="step")
+    total = te.scan(first, step, state, inputs=x)
+    s = te.create_schedule(total.op)
+    assert names(tvm.lower(s, [state], simple_mode=True)) == ["x", "scan"]
+    with pytest.raises(LowerError, match="state is part of a scan"):
+        tvm.build(s, [x, state, total])
+
+
+def test_lengths_that_are_whole_floats() -> None:
+    A = te.placeholder((64 / 8, 8), name="A")
+    B = te.compute((64 / 8, 16 / 2), lambda i, j: A[i, j] + 1, name="B")
+    assert [int(d) for d in B.shape] == [8, 8]
+    with pytest.raises(tvm.TVMError, match="dimension 2.5f is not an integer"):
+        te.placeholder((5 / 2,), name="A")
+
+
+def test_the_reduce_axis_of_the_tensor_names_the_cache_s() -> None:
+    A, B, C, k = product()
+    s = te.create_schedule(C.op)
+    CC = s.cache_write(C, "local")
+    s[CC].reorder(k, *s[CC].op.axis)
+    outer, _ = s[CC].split(k, factor=4)
+    AA = s.cache_read(A, "local", [CC])
+    s[AA].compute_at(s[CC], outer)
+    assert s[AA].attach_ivar is outer and "k_c_outer" in str(tvm.lower(s, [A, B, C], simple_mode=True))
+    x = np.random.default_rng(1).random((2, 16, 16), dtype="float32")
+    np.testing.assert_allclose(tvm.build(s, [A, B, C])(*x), x[0] @ x[1], rtol=1e-5)
+
+
+def test_stages_go_with_the_loop_that_they_were_put_at() -> None:
+    A = te.placeholder((8, 8), name="A")
+    B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+    C = te.compute((8, 8), lambda i, j: B[i, j] * 2, name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[1])
+    s[C].split(s[C].fuse(*C.op.axis), factor=4)
+    with pytest.raises(ScheduleError, match="was split or fused away"):
+        s.verify()
+    tvm.lower(s, [A, C])
+    assert s[B].attach_ivar.name == "i.j.fused.inner"
+
+
+def test_a_split_of_more_than_there_is() -> None:
+    B = te.compute((8,), lambda i: i * 2, name="B")
+    for by in ({"factor": 32}, {"nparts": 32}):
+        s = te.create_schedule(B.op)
+        parts = s[B].split(B.op.axis[0], **by)
+        bounds = te.schedule.InferBound(s)
+        assert sorted(bounds[x].extent.value for x in parts) == [1, 8]
+        assert isinstance(bounds, tvm.container.Map)
+
+
+def test_attributes_answer_as_objects() -> None:
+    A = te.placeholder((4,), name="A")
+    attrs = {"n": 3, "f": 0.5, "name": "x", "list": [1, [2]], "on": True}
+    B = te.compute((4,), lambda i: A[i], name="B", attrs=attrs)
+    for op in (B.op, tvm.ir.load_json(tvm.ir.save_json(B)).op):
+        assert (op.attrs["n"].value, op.attrs["f"].value, op.attrs["name"].value) == (3, 0.5, "x")
+        assert op.attrs["list"][1][0].value == 2 and op.attrs["n"] + 1 == 4 and op.attrs["on"] is True
+        assert json.loads(str(op.attrs)) == attrs == op.attrs
+    buffer = tir.decl_buffer((4,), scope="shared")
+    assert buffer.scope() == buffer.scope == "shared" and isinstance(tir.Buffer.scope, object)
+
+
+def test_outputs_of_a_schedule_have_the_parts_of_operations() -> None:
+    *_, C, _ = product()
+    (out,) = te.create_schedule(C.op).outputs
+    assert out.output(0) is C and out.num_outputs == 1 and out.axis == C.op.axis and out.body == C.op.body
+    assert len(out.input_tensors) == 2 and out.tag == ""
+
+
+def test_groups_inside_groups() -> None:
+    x = te.compute((4, 4), lambda i, j: i + j, name="x")
+    y = te.compute((4, 4), lambda i, j: x[i, j] + 1, name="y")
+    z = te.compute((4, 4), lambda i, j: y[i, j] + 2, name="z")
+    s = te.create_schedule(z.op)
+    inner = s.create_group(outputs=y, inputs=x)
+    outer = s.create_group(outputs=y, inputs=x, include_inputs=True)
+    assert (s[x].group, s[y].group, s[z].group) == (outer, inner, None)
+    assert inner.group is outer and outer.group is None
+    assert (inner.num_child_stages, outer.num_child_stages) == (1, 2)
+
+
+def test_pragmas_of_one_s_own() -> None:
+    *_, C, _ = product()
+    s = te.create_schedule(C.op)
+    i, j = C.op.axis
+    s[C].pragma(i, "mine", 3)
+    s[C].pragma(j, "vectorize")
+    s[C].pragma(i, "auto_unroll_max_step", 16)
+    assert [(key.value, v) for key, v in zip(*(getattr(s[C].iter_var_attrs[i], f"pragma_{x}") for x in
+            ("keys", "values")), strict=True)] == [("auto_unroll_max_step", 16), ("mine", 3)]  # fmt: skip
+    assert s[C].iter_var_attrs[j].iter_type == te.schedule.IterVar.Vectorized
+    with pytest.raises(ScheduleError, match="no pass looks for matrix products"):
+        s[C].pragma(i, "tensor_core")
+
+
+def test_inlining_of_what_is_tagged_broadcast() -> None:
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: A[3 - i], name="B", tag="broadcast")
+    s = te.create_schedule(te.compute((4,), lambda i: B[i] + 1, name="C").op)
+    te.schedule.AutoInlineBroadcast(s)
+    assert s[B].attach_type == te.schedule.AttachType.Inline
+
+
+def test_a_rule_of_an_intrinsic_asks_for_its_name() -> None:
+    seen = []
+
+    @tvm.ir.register_intrin_lowering("tir.of_this_test", target="llvm", level=99)
+    def rule(op: Expr) -> Expr:
+        seen.append((isinstance(op, tir.Call), op.op.name, str(op.dtype), len(op.args)))
+        return op if seen[1:] else op.args[0] * 2.0
+
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: tir.call_intrin("float32", "tir.of_this_test", A[i]), name="B")
+    np.testing.assert_array_equal(tvm.build(te.create_schedule(B.op), [A, B])(np.ones(4, "float32")), [2.0] * 4)
+    assert seen[0] == (True, "tir.of_this_test", "float32", 1)
+
+
+def test_containers() -> None:
+    shape = tvm.runtime.ShapeTuple([2, 3])
+    assert shape == [2, 3] == list(shape) and shape == (2, 3) and hash(shape) == hash((2, 3)) and shape != [2]
+    value = tvm.runtime.container.tuple_object([tvm.nd.array(np.ones(2)), tvm.runtime.ADT(1, [])])
+    assert (value.tag, len(value), value[1].tag) == (0, 2, 1)
+    with pytest.raises(tvm.TVMError, match="3 is no array\n  arrays, and tuples of them"):
+        tvm.runtime.container.tuple_object([3])
+    assert tvm.container.getitem("abc", lambda o, k: o[k], 3, slice(0, 2)) == ["a", "b"]
+    assert tvm.container.getitem("abc", lambda o, k: o[k], 3, -1) == "c"
+    with pytest.raises(IndexError):
+        tvm.container.getitem("abc", lambda o, k: o[k], 3, 3)
+
+
+def test_passes_that_have_no_counterpart_may_be_left_out() -> None:
+    with tvm.transform.PassContext(disabled_pass=["tir.CommonSubexprElimTIR", "tir.RemoveNoOp"]):
+        A, B, C, _ = product()
+        assert names(tvm.lower(te.create_schedule(C.op), [A, B, C])) == ["A", "B", "C"]
+
+
+def test_what_was_lowered_is_built_for_whatever_target() -> None:
+    A, B, C, _ = product()
+    x = np.random.default_rng(1).random((2, 16, 16), dtype="float32")
+    lowered = tvm.lower(te.create_schedule(C.op), [A, B, C], name="product")
+    for target in ("c", "llvm"):
+        module = tvm.build(lowered, target=target)
+        assert module.type_key == target
+        np.testing.assert_allclose(module["product"](*x), x[0] @ x[1], rtol=1e-5)
+    keep = tir.transform.prim_func_pass(lambda f, mod, ctx: f, opt_level=0, name="keep")
+    with tvm.transform.PassContext(config={"tir.add_lower_pass": [(1, keep)]}):
+        lowered = tvm.lower(te.create_schedule(C.op), [A, B, C], name="product")
+    with pytest.raises(tvm.TVMError, match="it was lowered for llvm"):
+        tvm.build(lowered, target="c")
+
+
+def test_the_same_bits() -> None:
+    A = te.placeholder((4,), "int32", name="A")
+    B = te.compute((4,), lambda i: tir.call_intrin("float32", "tir.reinterpret", A[i] + 2), name="B")
+    x = np.arange(4, dtype="int32") + 2**30
+    np.testing.assert_array_equal(tvm.build(te.create_schedule(B.op), [A, B])(x), (x + 2).view("float32"))
+    assert tir.reinterpret("int32", A[0].astype("float32")).dtype == "int32"
