@@ -139,7 +139,8 @@ class TaskScheduler:
         """Print a line for each task, and the objective."""
         print("| ID | Task                           | Latency (ms) | Speed (GFLOP/s) | Trials |")
         for i, (task, seconds) in enumerate(zip(self.tasks, self.best_costs, strict=True)):
-            speed = f"{task.compute_dag.flop_ct / seconds / 1e9:.2f}" if seconds < float("inf") else "-"
+            flop = task.compute_dag.flop_ct
+            speed = f"{flop / seconds / 1e9:.2f}" if flop > 0 and seconds < float("inf") else "-"
             name = task.desc or task.workload.name
             print(f"| {i:2d} | {name:30.30s} | {seconds * 1e3:12.3f} | {speed:>15s} | {self.task_cts[i]:6d} |")
         print(f"objective: {self.best_score:.6g}")
