@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from typing import Any
 
@@ -43,12 +44,33 @@ def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | 
     return __getattr__
 
 
+def also_at(names: Mapping[str, str]) -> None:
+    """Let modules be imported where TVM has them, too: `autotvm.measure.measure_methods` for `autotvm.measure`.
+
+    names: module of TVM's, less `tvm.` -> module here that has its names
+    """
+    for name, ours in names.items():
+        module, (parent, _, last) = import_module(f"autosched.tvm.{ours}"), name.rpartition(".")
+        host = sys.modules[f"autosched.tvm.{parent}"]
+        if not hasattr(host, "__path__"):
+            host.__path__ = []  # it has modules inside
+        sys.modules.setdefault(f"autosched.tvm.{name}", module)
+        if last not in vars(host):
+            setattr(host, last, module)
+
+
 #: module of TVM's that is not part of this package -> what there is instead
 MODULES = {
     "relax": "tvm.relay.frontend.from_onnx and tvm.relay.build, or autosched.graph, take models of ONNX",
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "rpc": "modules run on this machine; export_library makes a library for another",
     "micro": "target 'c' makes portable C99",
+    "relay.testing": "networks are read from ONNX: tvm.relay.frontend.from_onnx",
+    "autotvm.graph_tuner": "tvm.relay.build chooses the layouts between the kernels of a model of ONNX",
+    "autotvm.task.relay_integration": "tvm.relay.frontend.from_onnx, and autosched tune MODEL.onnx for all its kernels",
+    "autotvm.testing": "tvm.testing.autotvm; examples/ and docs/tvm.md have programs that tune",
+    "auto_scheduler.relay_integration": "autosched tune MODEL.onnx tunes all kernels of a model",
+    "auto_scheduler.testing": "tvm.testing.auto_scheduler; examples/ and docs/tvm.md have programs that tune",
 }
 
 

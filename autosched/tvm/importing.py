@@ -28,7 +28,7 @@ from autosched.tvm.auto_scheduler.search_task import SearchTask
 from autosched.tvm.autotvm import record as autotvm_record
 from autosched.tvm.autotvm.task.task import create
 from autosched.tvm.autotvm.tracing import TracedTask
-from autosched.tvm.autotvm.tuner import records_of
+from autosched.tvm.autotvm.history import records_of
 from autosched.tvm.tuning_common import ERROR_NUMBERS, LoggedTarget, MeasureErrorNo
 
 #: what `strategy` says of records from such lines

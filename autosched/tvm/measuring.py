@@ -6,7 +6,7 @@ compiled and run in processes of its own, and its results are compared with the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,3 +60,22 @@ class Bench:
         ]
         found = {m.job.id: m for m in self._measurer.measure(jobs)}
         return [found[job.id] for job in jobs]
+
+
+class KeptBench:
+    """The bench of the last workload that was measured, so that its processes serve one batch after the other."""
+
+    def __init__(self) -> None:
+        self._key: Any = None
+        self._bench: Bench | None = None
+
+    def of(self, key: Any, make: Callable[[], Bench]) -> Bench:
+        """Return the bench of a key, made anew unless it is that of the last call."""
+        if self._bench is None or self._key != key:
+            if self._bench is not None:
+                self._bench.close()
+            self._bench, self._key = make(), key
+        return self._bench
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeptBench, ()  # processes stay where they are

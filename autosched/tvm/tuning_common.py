@@ -82,7 +82,7 @@ ERROR_NUMBERS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalBuilder:
     """Builds `n_parallel` candidates at a time (None: one for each CPU), each in a process of its own.
 
@@ -93,7 +93,7 @@ class LocalBuilder:
     n_parallel: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalRunner:
     """Runs candidates on this machine, one at a time, and verifies their results.
 
@@ -130,7 +130,8 @@ def _shim_of(kind: type) -> str:
 
 
 def local_pair(asked: str, builder: Any, builder_kind: type, runner: Any, runner_kind: type) -> dict[str, Any]:
-    """Return a builder and a runner, made anew for "local". Raises UsageError for others than these kinds."""
+    """Return a builder and a runner, made anew for "local". Raises UsageError for others than these kinds, or than
+    what their base classes in the same module are."""
     made: dict[str, Any] = {"builder": builder, "runner": runner}
     for (role, given), kind in zip(made.items(), (builder_kind, runner_kind), strict=True):
         made[role] = kind() if given == "local" else given

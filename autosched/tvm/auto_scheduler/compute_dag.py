@@ -106,7 +106,7 @@ class ComputeDAG:
 
     @cached_property
     def flop_ct(self) -> float:
-        """Operations of one call, on the type of each result; -1 where lengths are no numbers, or not all is computed."""
+        """Operations of one call, on the type of each result; -1 where that is not known."""
         try:
             return operations(self.ops, typed=True)
         except WorkloadError:

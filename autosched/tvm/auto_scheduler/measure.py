@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import InitVar, dataclass, fields, replace
+from dataclasses import InitVar, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from autosched.errors import AutoschedError, UsageError
@@ -21,7 +21,7 @@ from autosched.tvm.auto_scheduler.workload_registry import (
     serialize_workload_registry_entry,
 )
 from autosched.tvm.driver import lower
-from autosched.tvm.measuring import Bench
+from autosched.tvm.measuring import Bench, KeptBench
 from autosched.tvm.tuning_common import ERROR_NUMBERS
 
 _logger = logging.getLogger("auto_scheduler")
@@ -219,7 +219,7 @@ class ProgramRunner:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalBuilder(tuning_common.LocalBuilder, ProgramBuilder):
     """As `tuning_common.LocalBuilder`. Raises UsageError for a `build_func` other than "default"."""
 
@@ -249,11 +249,12 @@ class LocalBuilder(tuning_common.LocalBuilder, ProgramBuilder):
         return BuildResult("", tuple(args), 0, "", time.monotonic() - begun, self.timeout)
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalRunner(tuning_common.LocalRunner, ProgramRunner):
     """As `tuning_common.LocalRunner`. Raises UsageError for a `device` other than 0."""
 
     device: int = 0
+    _kept: KeptBench = field(default_factory=KeptBench, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.device != 0:
@@ -278,15 +279,17 @@ class LocalRunner(tuning_common.LocalRunner, ProgramRunner):
         for numbers in groups.values():
             task = measure_inputs[numbers[0]].task
             builder = LocalBuilder(timeout=max(build_results[i].timeout for i in numbers))
-            options = replace(tuning_common.options_of(builder, self), builders=max(1, min(len(numbers), cpu_count())))
             traces = [task.trace_of(measure_inputs[i].state) for i in numbers]
-            with Bench(task.workload, task.target, options, task.inputs()) as bench:
-                for i, m in zip(numbers, bench.measure(traces), strict=True):
-                    found[i] = outcome(m)
+            bench = self._kept.of((task, builder.timeout), lambda t=task, b=builder: self._bench(t, b))
+            for i, m in zip(numbers, bench.measure(traces), strict=True):
+                found[i] = outcome(m)
         if verbose:
             good = sum(not r.error_no for r in found)
             _logger.info("%d of %d candidates ran", good, len(found))
         return found
+
+    def _bench(self, task: Any, builder: LocalBuilder) -> Bench:
+        return Bench(task.workload, task.target, tuning_common.options_of(builder, self), task.inputs())
 
 
 def outcome(m: Measurement) -> MeasureResult:

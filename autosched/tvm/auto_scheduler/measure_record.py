@@ -92,6 +92,11 @@ def decode(line: str) -> tuple[MeasureInput, MeasureResult]:
         raise RecordError(f"it cannot be read: {error}", asked=f"{line[:60]!r}", legal=_LEGAL) from None
 
 
+def read_task(fields: Any) -> LoggedTask:
+    """Return the task of the first list of a line. Raises TypeError and ValueError for other data."""
+    return _task(*fields)
+
+
 def _task(
     workload_key: Any, target: Any, hardware: Any = None, host: Any = "", layout: Any = 0, names: Any = ()
 ) -> LoggedTask:

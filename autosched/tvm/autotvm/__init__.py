@@ -3,7 +3,13 @@
 task/          configurations and their space, contexts that choose one, templates, tasks
 tracing.py     a task as sketches, and records as configurations
 measure.py     measuring options and results
-tuner.py       names for strategies; logs as first data of a cost model
+tuner.py       names for strategies; tuners of a program's own
+history.py     logs as first data of a cost model
+cost_model.py  a model that programs train themselves
+feature.py     what AutoTVM's models see of loops
+executor.py    base classes of what runs functions elsewhere
+metric.py      curves that judge models
+utils.py       small functions
 callback.py    functions that are called after each measurement
 record.py      logs
 database.py    results by task and configuration
@@ -13,15 +19,17 @@ env.py         settings of all tuners
 
 from __future__ import annotations
 
-from autosched.tvm._missing import missing
-from autosched.tvm.autotvm import callback, database, env, measure, record, task, tophub, tuner
+from autosched.tvm._missing import also_at, missing
+from autosched.tvm.autotvm import callback, database, env, feature, measure, record, task, tophub, tuner, utils
 from autosched.tvm.autotvm.env import GLOBAL_SCOPE as GLOBAL_SCOPE
+from autosched.tvm.autotvm.measure import Builder as Builder
 from autosched.tvm.autotvm.measure import LocalBuilder as LocalBuilder
 from autosched.tvm.autotvm.measure import LocalRunner as LocalRunner
 from autosched.tvm.autotvm.measure import MeasureErrorNo as MeasureErrorNo
 from autosched.tvm.autotvm.measure import MeasureInput as MeasureInput
 from autosched.tvm.autotvm.measure import MeasureResult as MeasureResult
 from autosched.tvm.autotvm.measure import RPCRunner as RPCRunner
+from autosched.tvm.autotvm.measure import Runner as Runner
 from autosched.tvm.autotvm.measure import measure_option as measure_option
 from autosched.tvm.autotvm.task import register_topi_compute as register_topi_compute
 from autosched.tvm.autotvm.task import register_topi_schedule as register_topi_schedule
@@ -44,5 +52,26 @@ from autosched.tvm.autotvm.task.space import SplitEntity as SplitEntity
 apply_history_best = ApplyHistoryBest
 apply_graph_best = ApplyGraphBest
 apply_fixed_config = ApplyFixedConfig
+
+also_at(
+    {
+        **dict.fromkeys(("autotvm.measure.measure", "autotvm.measure.measure_methods"), "autotvm.measure"),
+        **dict.fromkeys(
+            (
+                "autotvm.tuner.tuner",
+                "autotvm.tuner.index_based_tuner",
+                "autotvm.tuner.ga_tuner",
+                "autotvm.tuner.droplet_tuner",
+                "autotvm.tuner.xgboost_tuner",
+                "autotvm.tuner.model_based_tuner",
+            ),
+            "autotvm.tuner",
+        ),
+        "autotvm.measure.executor": "autotvm.executor",
+        "autotvm.tuner.xgboost_cost_model": "autotvm.cost_model",
+        "autotvm.tuner.callback": "autotvm.callback",
+        "autotvm.tuner.metric": "autotvm.metric",
+    }
+)
 
 __getattr__ = missing("autotvm", globals(), {"graph_tuner": "graphs of operators are not read yet"})
