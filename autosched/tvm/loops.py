@@ -38,21 +38,23 @@ class Access:
     store: Store
 
     def strides(self, an: Analyzer) -> list[int]:
-        """How far each loop moves it, in elements of the flat buffer; 1 where that is no number."""
-        flat, step = const(0), 1
-        for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
-            flat = flat + index * step
-            step = step * (int(extent.value) if extent.op == "const" else 1)
-        present = {e for e in post_order(flat) if e.op == "var"}
-        found = []
-        for x in self.loops:
-            v = x.loop.var
-            if v not in present:
-                found.append(0)
-                continue
-            moved = an.simplify(substitute(flat, {v: v + 1}) - flat)
-            found.append(int(moved.value) if moved.op == "const" else 1)
-        return found
+        """How far each loop moves it: see `strides_of`."""
+        return strides_of(self.buffer, self.indices, self.loops, an)
+
+
+def strides_of(buffer: Buffer, indices: Sequence[Expr], loops: Sequence[Walked], an: Analyzer) -> list[int]:
+    """How far each loop moves an element's place in the flat buffer; 1 where that is no number."""
+    flat, step = const(0), 1
+    for index, extent in zip(reversed(indices), reversed(buffer.shape), strict=True):
+        flat = flat + index * step
+        step = step * (int(extent.value) if extent.op == "const" else 1)
+    present = {e for e in post_order(flat) if e.op == "var"}
+    found = []
+    for x in loops:
+        v = x.loop.var
+        moved = an.simplify(substitute(flat, {v: v + 1}) - flat) if v in present else const(0)
+        found.append(int(moved.value) if moved.op == "const" else 1)
+    return found
 
 
 @dataclass(eq=False)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from autosched.errors import AutoschedError, RecordError, ScheduleError, UsageError
@@ -69,13 +70,26 @@ class Base:
 
 
 def in_order(s: Schedule, dag: ComputeDAG) -> list[Scheduled]:
-    """Return the stages of a schedule in Ansor's order; those that primitives made before their readers."""
+    """Return the stages of a schedule in Ansor's order: copies after what they copy, others that primitives made
+    before their readers."""
     found = [s[op] for op in dag.ops if op in s]
     for x in s.stages:
         if x not in found:
+            source = _source(s, x)
+            if source in found:
+                found.insert(found.index(source) + 1, x)
+                continue
             readers = [found.index(reader) for reader in s.consumers(x) if reader in found]
             found.insert(min(readers, default=len(found)), x)
     return found
+
+
+def _source(s: Schedule, x: Scheduled) -> Scheduled | None:
+    """The stage that this one copies, as `cache_read` makes it."""
+    read = x.body[0] if len(x.body) == 1 and x.body[0].op == "read" else None
+    if read is None or list(read.args) != [a.var for a in x.axis] or not x.name.startswith(f"{read.value.op.name}."):
+        return None
+    return s[read.value.op]
 
 
 @dataclass(frozen=True)
@@ -129,17 +143,25 @@ class State:
     def __init__(self, state_object: StateObject | State | TraceState, dag: ComputeDAG) -> None:
         given = object_of(state_object, dag)
         self.compute_dag, self._given = dag, given
-        self._replay = given.replay(dag)
-        for step in given.transform_steps:
-            self._replay.do(step)
+        if given.point is None:  # one of a search space can be replayed, which takes time
+            _ = self._replay
         #: lengths that were inferred
         self._lengths: dict[Loop, Any] = {}
+
+    @cached_property
+    def _replay(self) -> Replay:
+        made = self._given.replay(self.compute_dag)
+        for step in self._given.transform_steps:
+            made.do(step)
+        return made
 
     # -- stages and steps ----------------------------------------------------------------------------
     @property
     def state_object(self) -> StateObject:
         """The steps so far."""
-        return replace(self._given, transform_steps=tuple(self._replay.steps))
+        steps = tuple(self._replay.steps) if "_replay" in vars(self) else self._given.transform_steps
+        same = steps == self._given.transform_steps
+        return self._given if same else replace(self._given, transform_steps=steps, point=None)
 
     @property
     def transform_steps(self) -> tuple[Step, ...]:

@@ -134,17 +134,25 @@ def record_of(inp: MeasureInput, result: MeasureResult) -> Record | None:
     if isinstance(inp.state, TraceState):
         return inp.state.record
     base = getattr(inp.state, "base", None)
-    if base is None or inp.state.transform_steps:
-        return None
-    w, number = inp.task.workload, MeasureErrorNo(int(result.error_no))
+    return None if base is None or inp.state.transform_steps else make_record(inp, result)
+
+
+def make_record(inp: MeasureInput, result: MeasureResult) -> Record:
+    """Return a record of the schedule that was measured. Raises RecordError where its steps do not fit."""
+    w, number, base = inp.task.workload, MeasureErrorNo(int(result.error_no)), inp.state.base
     about = {"name": w.name, "key": w.key, "params": {}, "args": w.describe_args(), "sizes": {}}
-    ok = number == MeasureErrorNo.NO_ERROR
+    whole = base is None or bool(inp.state.transform_steps)
     return Record(
-        workload=about, target=str(inp.task.target), device=describe_device(resolve_target(inp.task.target)),
-        sketch=base.sketch or "state", trace=json.loads(base.trace), knobs=dict(base.knobs),
-        status=next(s for s, n in ERROR_NUMBERS.items() if n == number), error=result.error_msg,
-        samples=tuple(float(c) for c in result.costs) if ok else (),
-    )  # fmt: skip
+        workload=about,
+        target=str(inp.task.target),
+        device=describe_device(resolve_target(inp.task.target)),
+        sketch="state" if whole else base.sketch or "state",
+        trace=inp.task.trace_of(inp.state) if whole else json.loads(base.trace),
+        knobs={} if whole else dict(base.knobs),
+        status=next(s for s, n in ERROR_NUMBERS.items() if n == number),
+        error=result.error_msg,
+        samples=tuple(float(c) for c in result.costs) if number == MeasureErrorNo.NO_ERROR else (),
+    )
 
 
 def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:

@@ -187,12 +187,16 @@ class SearchTask:
     def tune(
         self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None, adaptive_training: bool = False
     ) -> Any:
-        """Search, and tell the callbacks of each measurement. Return the result of `autosched.tune`.
+        """Search, and tell the callbacks of each measurement. Return the result of `autosched.tune`; None where the
+        policy has a model of a program's own, which goes by its own rounds.
 
         Every candidate is verified, and the best are measured once more against each other and the default
         schedule. Raises the errors of `autosched.tune`.
         """
         policy = SketchPolicy(self, XGBModel()) if search_policy is None else search_policy
+        if policy.searches_itself:
+            policy.search_by_rounds(tuning_options)  # type: ignore[attr-defined]
+            return None
         with tempfile.TemporaryDirectory(prefix="auto_scheduler-") as folder:
             earlier = preload(self, policy, folder)
             follower = Follower(self, policy, tuning_options, earlier)
@@ -292,13 +296,13 @@ def as_it_is(plan: Plan, stage: Stage) -> None:
 
 
 def preload(task: SearchTask, policy: SearchPolicy, folder: str) -> list[Record]:
-    """Put the records of earlier searches into the run's log. Return them."""
+    """Put the records of earlier searches into the run's folder. Return those of the task."""
     files = dict.fromkeys(callback.filename for callback in policy.preloaded)
     found = [r for file in files for r in PreloadMeasuredStates(file).records(task.compute_dag.key)]
-    log = RecordLog(default_path(task.workload.name, task.target.kind, Path(folder)))
-    for r in found:
-        log.append(r)
-    return found
+    ids = {r.id for r in found}
+    for r in [*found, *(r for r in policy.learnt if r.id not in ids)]:
+        RecordLog(default_path(str(r.workload["name"]), task.target.kind, Path(folder))).append(r)
+    return [*found, *(r for r in policy.learnt if r.key == task.compute_dag.key and r.id not in ids)]
 
 
 class Follower:

@@ -328,7 +328,8 @@ def _lengths(r: Replay, step_id: int) -> tuple[Any, ...]:
 
 @_step("SA", Stage, Loop, int, int)
 def storage_align(r: Replay, stage: Stage, loop: Loop, factor: int, offset: int) -> None:
-    stage.storage_align(loop, factor, offset)
+    if not stage.is_output:  # whose layout is the caller's, in TVM as here
+        stage.storage_align(loop, factor, offset)
 
 
 # -- where a stage is computed --------------------------------------------------------------------
