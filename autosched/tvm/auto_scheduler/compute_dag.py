@@ -9,11 +9,12 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from autosched.errors import UsageError, WorkloadError
+from autosched.errors import WorkloadError
 from autosched.schedule.schedule import Schedule
 from autosched.space.workload import Workload
 from autosched.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
-from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject
+from autosched.tvm.auto_scheduler.layout import packed
+from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, object_of
 from autosched.tvm.auto_scheduler.workload_registry import workload_key_to_tensors
 from autosched.tvm.flops import operations
 from autosched.tvm.ir import load_json, save_json
@@ -24,7 +25,7 @@ class LayoutRewriteOption(IntEnum):
 
     NO_REWRITE = 0
     INSERT_TRANSFORM_STAGE = 1  #: a stage copies the input into the order in which it is read
-    REWRITE_FOR_PRE_TRANSFORMED = 2  #: the caller has it in that order: not here, see `apply_steps_from_state`
+    REWRITE_FOR_PRE_TRANSFORMED = 2  #: the caller has it in that order: see `rewrite_layout_from_state`
 
     @staticmethod
     def get_target_default(target: Any, in_relay_integration: bool = False) -> LayoutRewriteOption:
@@ -138,16 +139,23 @@ class ComputeDAG:
     ) -> tuple[Schedule, list[Tensor]]:
         """Return the schedule of a state, and the arguments.
 
-        `layout_rewrite`: see `LayoutRewriteOption`. Raises RecordError for a state of another computation, and
-        UsageError for REWRITE_FOR_PRE_TRANSFORMED, which is a rewrite of the whole network.
+        `layout_rewrite`: see `LayoutRewriteOption`. Raises RecordError for a state of another computation.
         """
         if layout_rewrite == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
-            raise UsageError(
-                "the caller would have to give the inputs in another layout, and nothing here rewrites callers",
-                asked="layout_rewrite=REWRITE_FOR_PRE_TRANSFORMED",
-                legal="INSERT_TRANSFORM_STAGE, or a packed input in the computation itself",
-            )
+            dag = self.rewrite_layout_from_state(state)
+            return state.schedule(dag, False), list(dag.tensors)
         return state.schedule(self, layout_rewrite != LayoutRewriteOption.NO_REWRITE), list(self.tensors)
+
+    def rewrite_layout_from_state(self, state: Any) -> ComputeDAG:
+        """Return the computation with each input of free layout in the order in which the state reads it.
+
+        Its dimensions are the loops that read it, outermost first, as far as they are split; where they are fused, and
+        for states of this package, whose traces copy such inputs themselves, it stays as it is.
+        """
+        if getattr(object_of(state, self), "base", None) is not None:
+            return self
+        tensors = packed(state.schedule(self, False), self.ops, self.tensors)
+        return ComputeDAG(tensors) if tensors != self.tensors else self
 
     def print_python_code_from_state(self, state: Any) -> str:
         """Return the schedule as Python."""

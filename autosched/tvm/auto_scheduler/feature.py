@@ -182,7 +182,8 @@ class _Extractor:
                 c[f"{mark}_type.{position}"] = float(position == ("kPosMixed" if marked else "kPosNone"))
         c["is_gpu"] = float(self.is_gpu)
         for thread in (*_THREADS, "vthread"):
-            c[f"{thread.replace('.', '_')}_len"] = math.prod(x.length for x in loops if x.kind == thread)
+            bound = [x.length for x in loops if x.kind == thread]  # of one tag, the innermost is what runs
+            c[f"{thread.replace('.', '_')}_len"] = bound[-1] if bound else 1
         touched = _touched(store, loops)
         self._buffers(row, touched, loops, outer)
         self._intensity(row, touched, loops, sum(n for name, n in counts.items() if name.startswith("float_")))
@@ -288,7 +289,7 @@ def get_per_store_features_from_states(
     found = []
     for state in states:
         try:
-            s, args = task.compute_dag.apply_steps_from_state(state, task.layout_rewrite_option)
+            s, args = task.compute_dag.apply_steps_from_state(state)
             found.append(_features(program_of(s, args), task.target.is_gpu_style, max_n_bufs, log_scale=True))
         except AutoschedError:
             found.append(np.zeros((0, len(get_per_store_feature_names(max_n_bufs))), dtype=np.float32))
