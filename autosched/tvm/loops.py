@@ -45,9 +45,9 @@ class Access:
 def strides_of(buffer: Buffer, indices: Sequence[Expr], loops: Sequence[Walked], an: Analyzer) -> list[int]:
     """How far each loop moves an element's place in the flat buffer; 1 where that is no number."""
     flat, step = const(0), 1
-    for index, extent in zip(reversed(indices), reversed(buffer.shape), strict=True):
+    for index, length in zip(reversed(indices), reversed(lengths_of(buffer, indices)), strict=True):
         flat = flat + index * step
-        step = step * (int(extent.value) if extent.op == "const" else 1)
+        step = step * length
     present = {e for e in post_order(flat) if e.op == "var"}
     found = []
     for x in loops:
@@ -108,6 +108,11 @@ def _accesses(s: Store, around: tuple[Walked, ...]) -> Iterator[Access]:
     for e in post_order(expressions(s)):
         if e.op == "load":
             yield Access(e.value, e.args, False, around, s)
+
+
+def lengths_of(buffer: Buffer, indices: Sequence[Expr]) -> list[int]:
+    """The lengths that indices run over: one where passes made the buffer flat; 1 for those that are no numbers."""
+    return [size_of(buffer)] if len(indices) == 1 else [int(n.value) if n.op == "const" else 1 for n in buffer.shape]
 
 
 def size_of(buffer: Buffer) -> int:

@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from autosched.errors import RecordError
-from autosched.te.tensor import ComputeOp
 from autosched.tvm._missing import missing
 from autosched.tvm.auto_scheduler.iterators import SPATIAL, Stage
 from autosched.tvm.auto_scheduler.measure import MeasureInput, recover_measure_input
@@ -19,8 +18,7 @@ from autosched.tvm.auto_scheduler.transform_step import ANNOTATIONS
 
 def SearchPolicyUtilsIsTiled(stage: Stage) -> bool:
     """Return whether loops of the stage were split."""
-    op = stage.op
-    return isinstance(op, ComputeOp) and len(stage.iters) > len(op.axis) + len(op.reduce_axis)
+    return any("." in x.name for x in stage.iters)
 
 
 def SearchPolicyUtilsHasCacheWriteStage(state: Any, stage_id: int) -> bool:

@@ -26,7 +26,7 @@ from autosched.tvm._missing import missing
 from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult, recover_measure_input
 from autosched.tvm.auto_scheduler.measure_record import RecordReader
 from autosched.tvm.driver import lower
-from autosched.tvm.loops import Program, Walked, program_of, size_of, strides_of, walked
+from autosched.tvm.loops import Program, Walked, lengths_of, program_of, size_of, strides_of, walked
 
 #: buffers of a store that have columns
 DEFAULT_MAX_N_BUFS = 5
@@ -94,10 +94,9 @@ class _Touched:
         for j, x in enumerate(self.loops):
             ranges.bind(x.loop.var, Interval(0, max(0, x.length - 1) if j >= i else 0))
         box = []
-        for d, extent in enumerate(self.buffer.shape):
+        for d, most in enumerate(lengths_of(self.buffer, self.indices[0])):
             found = [ranges.of(index[d]) for index in self.indices]
             low, high = min(f.low for f in found), max(f.high for f in found)
-            most = int(extent.value) if extent.op == "const" else 1
             box.append(max(0, int(high - low) + 1) if math.isfinite(high - low) else most)
         return box if all(x.length > 0 for x in self.loops[i:]) else [0]
 
@@ -213,7 +212,7 @@ class _Extractor:
         unique = float((self.regions[loops[0]][t.buffer][0][0] if loops else 1) * size)
         lines = max(1.0, outer / max(1, repeated) * min(1.0, stride * size / _CACHE_LINE))
         inner = t.region(0) if loops else []
-        lengths = [int(n.value) if n.op == "const" else 0 for n in t.buffer.shape]
+        lengths = lengths_of(t.buffer, t.indices[0])
         whole = [n for n, length in zip(inner, lengths, strict=False) if n == length]
         run = size * (whole[-1] if whole else 1)
         unique_lines = max(1.0, unique / min(run, _CACHE_LINE))

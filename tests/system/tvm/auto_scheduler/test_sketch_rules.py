@@ -46,8 +46,8 @@ def test_each_state_of_a_rule_is_a_sketch() -> None:
     as_it_is, tiled = policy_of().generate_sketches()
     assert extents(as_it_is) == [16, 32, 8]
     assert extents(tiled) == [2, 4, 2, 32, 8]
-    assert [x.iter_kind for x in tiled.stages[2].iters] == ["spatial"] * 4 + ["reduce"]
-    assert [x.annotation for x in tiled.stages[2].iters] == ["parallel", *["none"] * 4]
+    assert [x.iter_kind for x in tiled.stages[2].iters] == [0] * 4 + [1]
+    assert [x.annotation for x in tiled.stages[2].iters] == [State.ANNOTATION_TRANS_TABLE["parallel"], *[0] * 4]
 
 
 def test_a_rule_that_passes_changes_nothing() -> None:
@@ -79,7 +79,7 @@ def test_going_on_with_a_stage_leaves_it_to_the_generator() -> None:
     task = auto_scheduler.SearchTask(func=f"ansor_logs.{matmul_relu.__name__}", args=(16, 16, 16), target="llvm")
     policy = policy_of(last_only, is_last, task)
     names = {x.op.name: x for x in policy.generate_sketches()[0].stages}
-    assert names["D"].iters[0].annotation == "parallel"
+    assert names["D"].iters[0].annotation == State.ANNOTATION_TRANS_TABLE["parallel"]
     assert len(names["C"].iters) > 3  # tiled by the generator
 
 
@@ -117,7 +117,7 @@ def test_open_lengths_are_knobs_and_every_point_is_right() -> None:
         check_against_reference(w.args, sketch.schedule(), policy.task.target, inputs, "interpreter", knobs)
     (state,) = policy.generate_sketches()
     assert not is_const(state[state.stage_ops[-1]].iters[-1].range.extent)
-    assert [x.compute_at for x in state.stages] == ["root", "root", "iter", "root"]
+    assert [x.compute_at for x in state.stages] == [0, 0, 2, 0]
 
 
 def test_a_rule_is_tuned_with_and_its_records_need_it_no_more(tmp_path) -> None:
@@ -145,7 +145,8 @@ def test_a_rule_is_tuned_with_and_its_records_need_it_no_more(tmp_path) -> None:
 def test_on_a_gpu_work_items_compute_what_a_rule_leaves_alone() -> None:
     task = task_of("opencl")
     sketches = policy_of(task=task).generate_sketches()
-    assert {"blockIdx.x", "threadIdx.x"} <= {x.annotation for x in sketches[0].stages[2].iters}
+    threads = {State.ANNOTATION_TRANS_TABLE[name] for name in ("blockIdx.x", "threadIdx.x")}
+    assert threads <= {x.annotation for x in sketches[0].stages[2].iters}
 
 
 def test_states_are_edited_by_hand_and_are_data() -> None:
