@@ -14,6 +14,7 @@ import numpy as np
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order
 from autosched.tvm._missing import missing
+from autosched.tvm.autotvm.record import decode
 from autosched.tvm.loops import Access, Program, Walked, program_of
 
 #: kinds of loops, in the order of the one-hot part of `_attr_`
@@ -131,8 +132,6 @@ def get_flatten_name(fea: Rows | str) -> list[str]:
     Raises RecordError for a line that is none, WorkloadError where its template is not registered.
     """
     if isinstance(fea, str):
-        from autosched.tvm.autotvm.record import decode  # which needs tasks
-
         inp, _ = decode(fea)
         with inp.target:
             s, args = inp.task.instantiate(inp.config)

@@ -75,7 +75,7 @@ def test_a_model_is_fitted_and_asked() -> None:
     last = [task.config_space.get(i)["tile_x"].size[-1] for i in range(len(task.config_space))]
     model.fit(range(len(last)), [1e9 * n for n in last], plan_size=8)
     scores = model.predict(range(len(last)))
-    assert np.corrcoef(scores, np.log2(last))[0, 1] > 0.5
+    assert np.corrcoef(scores, np.log2(last))[0, 1] > 0.3
     base = model.spawn_base_model()
     assert not base.fit_log(get_sample_records(3), min_seed_records=4)
     tuner = autotvm.tuner.XGBTuner(get_sample_task()[0])
