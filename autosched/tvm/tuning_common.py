@@ -141,6 +141,23 @@ def local_pair(asked: str, builder: Any, builder_kind: type, runner: Any, runner
     return made
 
 
+def unwritten(one: Any, method: str) -> UsageError:
+    """The error of a method that a class of a program's own lacks."""
+    return UsageError("it is not written", asked=f"{type(one).__name__}.{method}", legal=f"def {method}(self, ...)")
+
+
+def one_for_each(given: Any, count: int, asked: str) -> list[Any]:
+    """Return the answers of a program's own function. Raises UsageError where there is not one for each candidate."""
+    try:
+        found = list(given)
+    except TypeError:
+        found = None
+    if found is None or len(found) != count:
+        got = f"{given!r:.60} is no list" if found is None else f"it gave {len(found)}"
+        raise UsageError(f"{got}, for {count} candidates", asked=asked, legal="one for each candidate, in order")
+    return found
+
+
 def options_of(builder: LocalBuilder, runner: LocalRunner) -> MeasureOptions:
     """Return the `MeasureOptions` of a LocalBuilder and a LocalRunner, the rest by default."""
     given: dict[str, Any] = {"timeout_s": runner.timeout, "build_timeout_s": builder.timeout}

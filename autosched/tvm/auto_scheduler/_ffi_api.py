@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from autosched.errors import RecordError
+from autosched.errors import RecordError, UsageError
 from autosched.tvm._missing import missing
 from autosched.tvm.auto_scheduler.iterators import SPATIAL, Stage
 from autosched.tvm.auto_scheduler.measure import MeasureInput, recover_measure_input
@@ -62,7 +62,9 @@ def PrintTitle(title: str) -> None:
 
 
 def SerializeSearchTask(task: Any) -> str:
-    """Return a task as text, as Ansor's lines have it."""
+    """Return a task as text, as Ansor's lines have it. Raises UsageError for what is none."""
+    if not hasattr(task, "workload_key"):
+        raise UsageError(f"{task!r:.60} is no task", asked="SerializeSearchTask", legal="a SearchTask")
     return json.dumps(task_fields(task))
 
 

@@ -14,7 +14,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.space.workload import Workload
 from autosched.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from autosched.tvm.auto_scheduler.layout import packed
-from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, object_of
+from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, TraceState, object_of
 from autosched.tvm.auto_scheduler.workload_registry import workload_key_to_tensors
 from autosched.tvm.flops import operations
 from autosched.tvm.ir import load_json, save_json
@@ -139,8 +139,11 @@ class ComputeDAG:
     ) -> tuple[Schedule, list[Tensor]]:
         """Return the schedule of a state, and the arguments.
 
-        `layout_rewrite`: see `LayoutRewriteOption`. Raises RecordError for a state of another computation.
+        `layout_rewrite`: see `LayoutRewriteOption`. Raises RecordError for a state of another computation, UsageError
+        for what is none.
         """
+        if not isinstance(state, TraceState):
+            state = object_of(state, self)
         if layout_rewrite == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
             dag = self.rewrite_layout_from_state(state)
             return state.schedule(dag, False), list(dag.tensors)

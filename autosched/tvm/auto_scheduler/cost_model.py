@@ -24,9 +24,10 @@ from autosched.runtime.device import resolve_target, with_machine
 from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION
 from autosched.space.space import make_sketch
 from autosched.tvm._missing import missing
-from autosched.tvm.auto_scheduler.loop_state import State, TraceState
+from autosched.tvm.auto_scheduler.loop_state import State, TraceState, object_of
 from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult, recover_measure_input
 from autosched.tvm.auto_scheduler.measure_record import RecordReader, make_record
+from autosched.tvm.tuning_common import unwritten
 
 _logger = logging.getLogger("auto_scheduler")
 
@@ -57,11 +58,11 @@ class PythonBasedModel(CostModel):
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         """Learn from measurements."""
-        raise NotImplementedError
+        raise unwritten(self, "update")
 
     def predict(self, task: Any, states: Sequence[Any]) -> Sequence[float]:
         """Return a score for each state, the higher the faster."""
-        raise NotImplementedError
+        raise unwritten(self, "predict")
 
 
 class XGBModel(PythonBasedModel):
@@ -189,7 +190,7 @@ def rows_of(task: Any, states: Sequence[Any]) -> list[np.ndarray | None]:
     found: list[np.ndarray | None] = [None] * len(given)
     drawn: dict[tuple[int, int], list[int]] = {}
     for i, state in enumerate(given):
-        point = getattr(state, "point", None)
+        point = None if isinstance(state, TraceState) else object_of(state, task.compute_dag).point
         if point is not None:
             drawn.setdefault((id(point[0]), point[1].sketch), []).append(i)
             continue

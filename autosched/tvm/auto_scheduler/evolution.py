@@ -17,7 +17,8 @@ from autosched.search import Candidate
 from autosched.search.moves import neighbours
 from autosched.search.points import Points
 from autosched.space.space import SearchSpace
-from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, in_order
+from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, in_order, object_of
+from autosched.tvm.tuning_common import one_for_each
 
 #: Members of a generation unless a program says otherwise: Ansor's 2,048 take a model written in Python minutes.
 MEMBERS = 256
@@ -51,13 +52,13 @@ class Population:
 
     def candidate(self, state: Any) -> Candidate:
         """Return the point that a state is. Raises UsageError for one that is not of the space."""
-        given = state.state_object if isinstance(state, State) else state
-        point = getattr(given, "point", None)
+        given = object_of(state, self.task.compute_dag)
+        point = given.point
         if point is not None and point[0] is self.space:
             return point[1]  # type: ignore[no-any-return]
-        base = getattr(given, "base", None)
+        base = given.base
         at = None if base is None else self.space.find(json.loads(base.trace))
-        indices = None if at is None else self.space.sketches[at].indices_of(dict(base.knobs))
+        indices = None if at is None or base is None else self.space.sketches[at].indices_of(dict(base.knobs))
         if at is None or indices is None:
             raise UsageError(
                 "a state is not of the policy's space",
@@ -76,7 +77,8 @@ class Population:
             if not members:
                 break
             unique = list(dict.fromkeys(members))
-            rated = dict(zip(unique, model.predict(self.task, [self.state(c) for c in unique]), strict=True))
+            scored = model.predict(self.task, [self.state(c) for c in unique])
+            rated = dict(zip(unique, one_for_each(scored, len(unique), "predict of the cost model"), strict=True))
             best.update({c: float(score) for c, score in rated.items() if c not in known and score > float("-inf")})
             if generation < int(params["evolutionary_search_num_iters"]):
                 scores = np.array([float(rated[c]) for c in members])

@@ -23,6 +23,7 @@ from autosched.ir.stmt import Buffer, Function, Store
 from autosched.ir.visit import post_order
 from autosched.tir.module import PrimFunc
 from autosched.tvm._missing import missing
+from autosched.tvm.auto_scheduler.loop_state import TraceState, object_of
 from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult, recover_measure_input
 from autosched.tvm.auto_scheduler.measure_record import RecordReader
 from autosched.tvm.driver import lower
@@ -283,10 +284,12 @@ def get_per_store_features_from_states(
 ) -> list[np.ndarray]:
     """Return, for each state, a row for each buffer that it stores to: float32 [stores, columns], in logarithms.
 
-    A state that cannot be applied has no rows.
+    A state that cannot be applied has no rows. Raises UsageError for what is no state.
     """
     found = []
     for state in states:
+        if not isinstance(state, TraceState):
+            object_of(state, task.compute_dag)
         try:
             s, args = task.compute_dag.apply_steps_from_state(state)
             found.append(_features(program_of(s, args), task.target.is_gpu_style, max_n_bufs, log_scale=True))

@@ -418,4 +418,10 @@ def object_of(state: Any, dag: ComputeDAG) -> StateObject:
     if isinstance(state, TraceState):
         r = state.record
         return StateObject(base=replace(Base.of(state.schedule(dag), dag, r.trace, r.knobs), sketch=r.sketch))
-    return state  # type: ignore[no-any-return]
+    if not isinstance(state, StateObject):
+        raise UsageError(
+            f"{state!r:.60} is no state",
+            asked="auto_scheduler",
+            legal="a State, what a log has (MeasureInput.state), or dag.get_init_state()",
+        )
+    return state

@@ -144,6 +144,10 @@ class MeasureResult(_MeasureResult):
     def __new__(
         cls, costs: Iterable[Any], error_no: int, error_msg: str | None, all_cost: float, timestamp: float
     ) -> MeasureResult:
+        if not isinstance(costs, Iterable):
+            raise UsageError(
+                f"{costs!r:.60} is no list of times", asked="MeasureResult", legal="MeasureResult([0.1], 0, ..)"
+            )
         times = tuple(Seconds(getattr(c, "value", c)) for c in costs)
         return super().__new__(cls, times, int(error_no), error_msg or "", float(all_cost), float(timestamp))
 
@@ -196,7 +200,7 @@ class MeasureCallback:
     """Base of objects whose `callback` is called after each measurement."""
 
     def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        raise NotImplementedError
+        raise tuning_common.unwritten(self, "callback")
 
 
 class PythonBasedMeasureCallback(MeasureCallback):
@@ -207,7 +211,7 @@ class ProgramBuilder:
     """Base of builders."""
 
     def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
-        raise NotImplementedError
+        raise tuning_common.unwritten(self, "build")
 
 
 class ProgramRunner:
@@ -216,7 +220,7 @@ class ProgramRunner:
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
     ) -> list[MeasureResult]:
-        raise NotImplementedError
+        raise tuning_common.unwritten(self, "run")
 
 
 @dataclass
@@ -271,6 +275,7 @@ class LocalRunner(tuning_common.LocalRunner, ProgramRunner):
 
         Results are in the order of the inputs. What could not be built keeps its error.
         """
+        tuning_common.one_for_each(build_results, len(measure_inputs), "LocalRunner.run(inputs, build_results)")
         found = [MeasureResult([], b.error_no, b.error_msg, b.time_cost, time.time()) for b in build_results]
         groups: dict[int, list[int]] = {}
         for i, (inp, built) in enumerate(zip(measure_inputs, build_results, strict=True)):

@@ -75,7 +75,7 @@ class Builder:
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
         """Return a BuildResult for each, or the MeasureResult of one that cannot be built."""
-        raise NotImplementedError
+        raise tuning_common.unwritten(self, "build")
 
 
 class Runner:
@@ -95,7 +95,7 @@ class Runner:
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
         """Return a result for each."""
-        raise NotImplementedError
+        raise tuning_common.unwritten(self, "run")
 
 
 @dataclass
@@ -234,8 +234,11 @@ def create_measure_batch(task: Any, option: Mapping[str, Any]) -> Callable[..., 
     builder.set_task(task, runner.get_build_kwargs())
 
     def measure_batch(measure_inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
-        found: list[MeasureResult] = runner.run(measure_inputs, builder.build(measure_inputs))
-        return found
+        def checked(given: Any, who: Any, method: str) -> list[Any]:
+            return tuning_common.one_for_each(given, len(measure_inputs), f"{type(who).__name__}.{method}")
+
+        built = checked(builder.build(measure_inputs), builder, "build")
+        return checked(runner.run(measure_inputs, built), runner, "run")
 
     measure_batch.n_parallel = builder.n_parallel or cpu_count()  # type: ignore[attr-defined]
     return measure_batch

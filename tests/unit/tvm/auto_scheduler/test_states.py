@@ -230,3 +230,37 @@ def test_modules_are_where_tvm_has_them() -> None:
     with pytest.raises(ImportError, match=r"tvm\.autotvm\.graph_tuner is not part of autosched"):
         import_module("autosched.tvm.autotvm.graph_tuner")
     assert json.loads(json.dumps(auto_scheduler.utils.list_to_tuple([1, [2]]))) == [1, [2]]
+
+
+class Nothing(auto_scheduler.PythonBasedModel):
+    """Lacks its methods."""
+
+
+NO_STATE = "auto_scheduler: 3 is no state\n  a State, what a log has (MeasureInput.state), or dag.get_init_state()"
+
+
+def test_what_is_no_state_and_what_is_not_written() -> None:
+    task = auto_scheduler.SearchTask(func=matmul_auto_scheduler_test, args=(8, 8, 8), target="llvm")
+    dag, runner = task.compute_dag, auto_scheduler.LocalRunner()
+    inp = auto_scheduler.MeasureInput(task, dag.init_state)
+    calls = {
+        NO_STATE: [
+            lambda: dag.apply_steps_from_state(3),
+            lambda: dag.infer_bound_from_state(3),
+            lambda: auto_scheduler.XGBModel().predict(task, [3]),
+            lambda: auto_scheduler.feature.get_per_store_features_from_states([3], task),
+        ],
+        "Nothing.predict: it is not written\n  def predict(self, ...)": [lambda: Nothing().predict(task, [])],
+        "LocalRunner.run(inputs, build_results): it gave 0, for 1 candidates\n  one for each candidate, in order": [
+            lambda: runner.run([inp], [])
+        ],
+        "MeasureResult: 3 is no list of times\n  MeasureResult([0.1], 0, ..)": [
+            lambda: auto_scheduler.MeasureResult(3, 0, "", 0, 0)
+        ],
+        "SerializeSearchTask: 3 is no task\n  a SearchTask": [lambda: _ffi_api.SerializeSearchTask(3)],
+    }
+    for text, wrong in calls.items():
+        for call in wrong:
+            with pytest.raises(UsageError) as found:
+                call()
+            assert str(found.value) == text
