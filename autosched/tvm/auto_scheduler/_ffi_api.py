@@ -9,8 +9,11 @@ import json
 from typing import Any
 
 from autosched.errors import RecordError, UsageError
+from autosched.ir.visit import post_order
+from autosched.te.tensor import Tensor
 from autosched.tvm._missing import missing
 from autosched.tvm.auto_scheduler.iterators import SPATIAL, Stage
+from autosched.tvm.auto_scheduler.loop_state import State
 from autosched.tvm.auto_scheduler.measure import MeasureInput, recover_measure_input
 from autosched.tvm.auto_scheduler.measure_record import read_task, task_fields
 from autosched.tvm.auto_scheduler.transform_step import ANNOTATIONS
@@ -49,6 +52,47 @@ def _made(state: Any, tag: str, primitive: str, stage_id: int) -> bool:
     name = state.stages[stage_id].op.name.partition(".")[0]
     trace = [] if base is None else json.loads(base.trace)
     return any(i[0] == primitive and str(i[1]).partition(".")[0] == name for i in trace)
+
+
+class Consumers(dict[int, list[Tensor]]):
+    """Number of a stage -> what it reads; `items()` is a list, as of TVM's maps."""
+
+    def items(self) -> Any:
+        return list(super().items())
+
+
+def SearchPolicyUtilsGetConsumers(task: Any, state: Any, stage_id: int) -> Consumers:
+    """Return the stages that read a stage, by number; where one is inlined, those that read that."""
+    r = State(state, task.compute_dag).replayed
+    found = Consumers()
+    waiting = [r.stages[stage_id]]
+    while waiting:
+        read = waiting.pop()
+        for stage in r.s.consumers(read):
+            if stage.attach.kind == "inline":
+                waiting.append(stage)
+            else:
+                found.setdefault(r.stages.index(stage), []).extend(read.op.outputs)
+    return found
+
+
+def SearchPolicyUtilsIsElementwiseMatch(task: Any, state: Any, stage_id: int, target_stage_id: int) -> bool:
+    """Return whether each element of the target is computed of the same element of a stage, perhaps through others."""
+    r = State(state, task.compute_dag).replayed
+    stage, target = r.stages[stage_id], r.stages[target_stage_id]
+    shape = [repr(n) for n in stage.op.outputs[0].shape]
+    while stage is not target:
+        readers = r.s.consumers(stage)
+        if len(readers) != 1:
+            return False
+        (reader,) = readers
+        axes, outputs = tuple(a.var for a in reader.axis), set(stage.op.outputs)
+        reads = [e.args for e in post_order(reader.body) if e.op == "read" and e.value in outputs]
+        same = [repr(n) for n in reader.op.outputs[0].shape] == shape
+        if not same or reader.reduce_axis or any(at != axes for at in reads):
+            return False
+        stage = reader
+    return True
 
 
 def StateEqual(one: Any, other: Any) -> bool:

@@ -169,6 +169,11 @@ class State:
         return tuple(self._replay.steps)
 
     @property
+    def replayed(self) -> Replay:
+        """The schedule that the steps have made so far, with its stages by number."""
+        return self._replay
+
+    @property
     def stages(self) -> list[Stage]:
         """Every stage, producers first."""
         return [self._stage(x) for x in self._replay.stages]

@@ -12,10 +12,10 @@ from autosched.errors import AutoschedError, UsageError
 from autosched.measure.protocol import Measurement
 from autosched.records import Record
 from autosched.target import Target, cpu_count
-from autosched.te.tensor import PlaceholderOp
+from autosched.te.tensor import Graph, PlaceholderOp
 from autosched.tvm import tuning_common
 from autosched.tvm.auto_scheduler.loop_state import State
-from autosched.tvm.auto_scheduler.utils import get_func_name
+from autosched.tvm.auto_scheduler.utils import get_const_tuple, get_func_name
 from autosched.tvm.auto_scheduler.workload_registry import (
     deserialize_workload_registry_entry,
     serialize_workload_registry_entry,
@@ -378,6 +378,30 @@ def register_task_input_check_func(func_name: Any, f: Any = None, override: bool
 def prepare_input_map(args: Sequence[Any], workload_key: str | None = None) -> dict[Any, str]:
     """Map tensors of the arguments to the names of special inputs: their own, and those of registered functions."""
     found = {t: t.name for t in args if isinstance(t.op, PlaceholderOp)}
+    found.update(_sparse_inputs(args))
     for function in TASK_INPUT_CHECK_FUNC_REGISTRY.values():
         found.update(function(args))
+    return found
+
+
+def _sparse_inputs(args: Sequence[Any]) -> dict[Any, str]:
+    """TVM's names of the parts of a block-sparse matrix: of rows by columns, in blocks, with so many of them."""
+    ops = Graph.of([t for t in args if not isinstance(t.op, PlaceholderOp)]).ops
+    found: dict[Any, str] = {}
+    for op in ops:
+        if getattr(op, "tag", "") != "sparse_dense_sp_rhs_bsrmm_block":
+            continue
+        parts = [t for t in op.input_tensors if isinstance(t.op, PlaceholderOp)]
+        data = next((t for t in parts if t.ndim == 3 and t.dtype.is_float), None)
+        places = [t for t in parts if t.ndim == 1 and not t.dtype.is_float]
+        dense = [t for t in op.input_tensors if t.ndim == 2]
+        if data is None or len(places) != 2 or len(dense) != 1:
+            continue
+        blocks, height, width = get_const_tuple(data.shape)
+        places.sort(key=lambda t: get_const_tuple(t.shape) != (blocks,))
+        starts = get_const_tuple(places[1].shape)[0]
+        sizes = (starts - 1) * height, get_const_tuple(dense[0].shape)[1], height, width, blocks, starts
+        prefix = "sparse_dense_bsr_" + "_".join(map(str, sizes)) + "_"
+        names = ("W_data", "W_indices", "W_indptr")
+        found.update((t, prefix + name) for t, name in zip((data, *places), names, strict=True))
     return found

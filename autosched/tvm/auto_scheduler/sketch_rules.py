@@ -7,6 +7,9 @@ Each state of the list is a sketch. Its steps are done to the schedule that the 
 records are like any other. The stages from the number on are settled by the rule, with -1 all of them; rules of the
 generator get those before. As Ansor does with finished sketches, loops that the rule gave no annotation get one: the
 outermost is parallel (on GPU-style targets, work-items compute the elements), and a short innermost one is vectorized.
+
+Ansor leaves stages that are computed element by element as they are until all sketches are made, so a rule finds the
+readers of its stage untouched. Here such a reader waits for the rule: what lies between is inlined.
 """
 
 from __future__ import annotations
@@ -57,10 +60,37 @@ def rules_of(name: str, meet: Callable[..., Any], apply: Callable[..., Any], pol
         state, following = ways[plan.choose(stage, "way", range(len(ways)))]
         _do(plan, dag, state, following, name, stage)
 
+    def ahead(plan: Plan, stage: Stage) -> Stage | None:
+        """The stage before this one, less stages computed element by element, that the rule is for."""
+        if stage.reduce_axis or answer(plan, stage) != PASS:
+            return None
+        order = in_order(plan.s, dag)
+        for other in reversed(order[: order.index(stage)]):
+            if other.is_placeholder:
+                continue
+            if other in plan.done:
+                return None
+            if answer(plan, other) == APPLY_AND_SKIP_REST:
+                return other
+            if other.reduce_axis:
+                return None
+        return None
+
+    def applied_ahead(plan: Plan, stage: Stage) -> None:
+        chosen = ahead(plan, stage)
+        assert chosen is not None
+        order = in_order(plan.s, dag)
+        for x in order[order.index(chosen) + 1 : order.index(stage)]:  # as Ansor's first rule does
+            if not x.is_placeholder and not x.is_output and x.attach.kind == "root":
+                x.compute_inline()
+        applied(plan, chosen)
+        _annotate(plan, stage)
+
     about = f"{name}: {(apply.__doc__ or 'a rule of Ansor').strip().partition(chr(10))[0].rstrip('.')}"
     return [
         Rule(name, lambda plan, stage: answer(plan, stage) == APPLY_AND_SKIP_REST, applied, True, lambda *_: about),
         Rule(name, lambda plan, stage: answer(plan, stage) == APPLY, applied, False, lambda *_: about),
+        Rule(name, lambda plan, stage: ahead(plan, stage) is not None, applied_ahead, True, lambda *_: about),
     ]
 
 
