@@ -44,6 +44,16 @@ def missing(module: str, names: Mapping[str, Any], instead: Mapping[str, str] | 
     return __getattr__
 
 
+def complete(package: str, instead: Mapping[str, str]) -> None:
+    """Let every module of a package answer for names of TVM's that it lacks.
+
+    instead: name of TVM's -> what to use in its place
+    """
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"autosched.tvm.{package}.") and "__getattr__" not in vars(module):
+            vars(module)["__getattr__"] = missing(name.removeprefix("autosched.tvm."), vars(module), instead)
+
+
 def also_at(names: Mapping[str, str]) -> None:
     """Let modules be imported where TVM has them, too: `autotvm.measure.measure_methods` for `autotvm.measure`.
 
@@ -68,6 +78,7 @@ MODULES = {
     "relay.testing": "networks are read from ONNX: tvm.relay.frontend.from_onnx",
     "autotvm.graph_tuner": "tvm.relay.build chooses the layouts between the kernels of a model of ONNX",
     "autotvm.task.relay_integration": "tvm.relay.frontend.from_onnx, and autosched tune MODEL.onnx for all its kernels",
+    "autotvm.task.code_hash": "nothing: a log's configurations are looked up by what they decide",
     "autotvm.testing": "tvm.testing.autotvm; examples/ and docs/tvm.md have programs that tune",
     "auto_scheduler.relay_integration": "autosched tune MODEL.onnx tunes all kernels of a model",
     "auto_scheduler.testing": "tvm.testing.auto_scheduler; examples/ and docs/tvm.md have programs that tune",

@@ -22,7 +22,7 @@ dispatcher.py         contexts that choose a state
 
 from __future__ import annotations
 
-from autosched.tvm._missing import also_at, missing
+from autosched.tvm._missing import also_at, complete, missing
 from autosched.tvm.auto_scheduler import (
     _ffi_api,
     compute_dag,
@@ -94,3 +94,23 @@ _INSTEAD = {
     "DynamicGradientSearchTuner": "autosched.tune(.., strategy=..): see docs/search.md",
 }
 __getattr__ = missing("auto_scheduler", globals(), _INSTEAD)
+complete(
+    "auto_scheduler",
+    {
+        **_INSTEAD,
+        **dict.fromkeys(
+            (
+                "BuildFunc",
+                "local_build_worker",
+                "local_builder_build",
+                "prepare_runner_args",
+                "local_run",
+                "rpc_runner_run",
+            ),
+            "LocalBuilder().build(inputs) and LocalRunner().run(inputs, built)",
+        ),
+        "main": "auto_scheduler.measure_record.distill_record_file(in_file, out_file)",
+        "make_search_policies": "a SketchPolicy for each task: TaskScheduler(tasks).tune(options, policies)",
+        "derive_similarity_tag": "nothing: TaskScheduler learns from what tasks gain, not from how alike they are",
+    },
+)

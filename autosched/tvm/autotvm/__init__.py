@@ -19,7 +19,7 @@ env.py         settings of all tuners
 
 from __future__ import annotations
 
-from autosched.tvm._missing import also_at, missing
+from autosched.tvm._missing import MODULES, also_at, complete, missing
 from autosched.tvm.autotvm import callback, database, env, feature, measure, record, task, tophub, tuner, utils
 from autosched.tvm.autotvm.env import GLOBAL_SCOPE as GLOBAL_SCOPE
 from autosched.tvm.autotvm.measure import Builder as Builder
@@ -31,6 +31,7 @@ from autosched.tvm.autotvm.measure import MeasureResult as MeasureResult
 from autosched.tvm.autotvm.measure import RPCRunner as RPCRunner
 from autosched.tvm.autotvm.measure import Runner as Runner
 from autosched.tvm.autotvm.measure import measure_option as measure_option
+from autosched.tvm.autotvm.task import create as create
 from autosched.tvm.autotvm.task import register_topi_compute as register_topi_compute
 from autosched.tvm.autotvm.task import register_topi_schedule as register_topi_schedule
 from autosched.tvm.autotvm.task import template as template
@@ -64,6 +65,7 @@ also_at(
                 "autotvm.tuner.droplet_tuner",
                 "autotvm.tuner.xgboost_tuner",
                 "autotvm.tuner.model_based_tuner",
+                "autotvm.tuner.sa_model_optimizer",
             ),
             "autotvm.tuner",
         ),
@@ -74,4 +76,34 @@ also_at(
     }
 )
 
-__getattr__ = missing("autotvm", globals(), {"graph_tuner": "graphs of operators are not read yet"})
+__getattr__ = missing("autotvm", globals(), {"graph_tuner": MODULES["autotvm.graph_tuner"]})
+complete(
+    "autotvm",
+    {
+        **dict.fromkeys(
+            ("SplitSpace", "ReorderSpace", "AnnotateSpace", "OtherOptionSpace"),
+            "cfg.define_split, define_reorder, define_annotate and define_knob; cfg.space_map[name] has the candidates",
+        ),
+        **dict.fromkeys(
+            ("check_backend", "download_package", "load_reference_log"), "logs of one's own: ApplyHistoryBest"
+        ),
+        **dict.fromkeys(
+            ("InstantiationError", "FlopCalculationError", "MissingTask"), "tvm.TVMError, the base of all errors"
+        ),
+        "TaskExtractEnv": MODULES["autotvm.task.relay_integration"],
+        "reset_global_scope": "attributes of autotvm.GLOBAL_SCOPE",
+        **dict.fromkeys(
+            (
+                "XGBoostCallback",
+                "CustomCallback",
+                "xgb_null_score",
+                "xgb_max_curve_score",
+                "xgb_recalln_curve_score",
+                "xgb_average_recalln_curve_score",
+                "xgb_recallk_curve_score",
+                "xgb_cover_curve_score",
+            ),
+            "nothing: the model watches its own training; autotvm.tuner.metric has the curves",
+        ),
+    },
+)

@@ -17,6 +17,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor, placeholder
 from autosched.tvm.autotvm.task.dispatcher import ApplyConfig, DispatchContext
+from autosched.tvm.autotvm.task.dispatcher import get_config as get_config
 from autosched.tvm.autotvm.task.space import ConfigSpace
 from autosched.tvm.flops import operations
 

@@ -264,3 +264,19 @@ def test_what_is_no_state_and_what_is_not_written() -> None:
             with pytest.raises(UsageError) as found:
                 call()
             assert str(found.value) == text
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "legal"),
+    [
+        ("auto_scheduler.measure", "local_run", "LocalBuilder().build(inputs) and LocalRunner().run(inputs, built)"),
+        ("auto_scheduler.task_scheduler", "nothing_like_it", "names: "),
+        ("autotvm.task.space", "SplitSpace", "cfg.define_split"),
+        ("autotvm.task", "extract_from_program", "autosched tune MODEL.onnx"),
+    ],
+)
+def test_every_module_answers_for_names_it_lacks(module: str, name: str, legal: str) -> None:
+    with pytest.raises(AttributeError) as found:
+        getattr(import_module(f"autosched.tvm.{module}"), name)
+    asked, _, rest = str(found.value).partition("\n")
+    assert asked.startswith(f"tvm.{module}.{name}") and legal in rest
