@@ -341,6 +341,7 @@ class Follower:
         """Write the records that no trial told of: the default schedule, and the winner of the play-off."""
         files = [c for c in self.options.callbacks if isinstance(c, RecordToFile)]
         for r in RecordLog(result.log).read().records if files else ():
-            if r.status != "predicted" and (r.id, r.at) not in self.told:
+            ours = r.key == self.task.compute_dag.key  # tasks of one function share a log
+            if ours and r.status != "predicted" and (r.id, r.at) not in self.told:
                 for file in files:
                     file.callback(self.policy, [MeasureInput(self.task, TraceState(r))], [MeasureResult.of(r)])

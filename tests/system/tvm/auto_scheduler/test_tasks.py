@@ -294,7 +294,10 @@ class Turns(TaskSchedulerCallback):
 
 def test_several_tasks(tmp_path, capsys) -> None:
     log, latency, turns = tmp_path / "all.json", tmp_path / "latency.tsv", Turns()
-    tasks = [make_task(desc="first"), make_task()]
+    tasks = [
+        make_task(desc="first"),
+        auto_scheduler.SearchTask(func="ansor_logs.matmul", args=(32, 8, 8), target="llvm"),
+    ]
     told = [turns, LogEstimatedLatency(latency)]
     together = auto_scheduler.TaskScheduler(tasks, [2, 1], load_log_file=None, callbacks=told)
     together.tune(make_options(4, auto_scheduler.RecordToFile(log), verbose=1), per_task_early_stopping=50)
@@ -303,6 +306,9 @@ def test_several_tasks(tmp_path, capsys) -> None:
     )
     assert "| first " in capsys.readouterr().out
     assert tasks[1].apply_best(log)[0]
+    for inp, _ in auto_scheduler.load_records(log):  # of one function, so of one file of records
+        of = tasks[0] if inp.task.workload_key == tasks[0].workload_key else tasks[1]
+        assert inp.state.record.key == of.compute_dag.key
     assert {("begin", 0), ("begin", 1), ("end", 0, True), ("end", 1, True)} <= set(turns.told)
     line = latency.read_text().splitlines()[-1].split("\t")
     assert line[::2] == ["ElapsedTime(s)", "EstimatedLatency(ms)", "Trials"] and float(line[3]) > 0
