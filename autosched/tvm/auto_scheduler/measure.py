@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 from autosched.errors import AutoschedError, UsageError
@@ -285,7 +286,7 @@ class LocalRunner(tuning_common.LocalRunner, ProgramRunner):
             task = measure_inputs[numbers[0]].task
             builder = LocalBuilder(timeout=max(build_results[i].timeout for i in numbers))
             traces = [task.trace_of(measure_inputs[i].state) for i in numbers]
-            bench = self._kept.of((task, builder.timeout), lambda t=task, b=builder: self._bench(t, b))
+            bench = self._kept.of((task, builder.timeout), partial(self._bench, task, builder))
             for i, m in zip(numbers, bench.measure(traces), strict=True):
                 found[i] = outcome(m)
         if verbose:

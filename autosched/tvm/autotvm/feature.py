@@ -48,7 +48,8 @@ def _level(x: Walked) -> int:
 
 
 def _touches(p: Program) -> dict[Walked, dict[str, _Touch]]:
-    an, numbers = Analyzer(), {}
+    an = Analyzer()
+    numbers: dict[str, int] = {}
     found: dict[Walked, dict[str, _Touch]] = {x: {} for x in p.loops}
     for access in p.accesses:
         name = access.buffer.name

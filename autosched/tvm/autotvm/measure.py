@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,9 +182,8 @@ class LocalRunner(tuning_common.LocalRunner, Runner):
                 s, tensors = _instantiated(inp)
                 args = inputs_first(tensors)
                 name = re.sub(r"\W+", "_", inp.task.name).strip("_") or "task"
-                bench = self._kept.of(
-                    (inp.task.workload, str(inp.target)), lambda n=name, a=args, t=inp.target: self._bench(n, a, t)
-                )
+                key = inp.task.workload, str(inp.target)
+                bench = self._kept.of(key, partial(self._bench, name, args, inp.target))
                 (m,) = bench.measure([s.trace.to_json()])
                 costs = m.samples if m.ok else (m.error,)
                 found[i] = MeasureResult(costs, int(ERROR_NUMBERS[m.status]), m.build_s + m.run_s, time.time())

@@ -48,4 +48,4 @@ def average_recall(preds: Sequence[float], labels: Sequence[float], N: int) -> f
     order = np.argsort(preds)[::-1]
     ranks = np.empty(len(order), dtype=np.int64)
     ranks[np.argsort(labels)[::-1]] = np.arange(len(order))
-    return float(np.mean(recall_curve(ranks[order])[:N]))
+    return float(np.mean(recall_curve(ranks[order].tolist())[:N]))

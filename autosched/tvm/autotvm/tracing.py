@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from autosched.asking import Asked
 from autosched.errors import AutoschedError, NoValueYet, WorkloadError
 from autosched.ir.expr import const
 from autosched.ir.visit import post_order
@@ -195,7 +196,7 @@ class TracedTask:
             s.among(knobs, rows, "the template's filter keeps it")
 
     # -- the way back -----------------------------------------------------------------------------
-    def config_of(self, record: Record) -> ConfigEntity:
+    def config_of(self, record: Record | Asked) -> ConfigEntity:
         """Return the configuration that was measured."""
         chosen = {i[1]: i[2] for i in record.trace if i[0] == "choose"}
         knob: list[int] = []

@@ -266,7 +266,7 @@ class RandomTuner(IndexBaseTuner):
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """Return up to `batch_size` configurations that were not tried."""
-        found = []
+        found: list[ConfigEntity] = []
         while len(found) < batch_size and self.has_next():
             index = self.space.get_rand_index(self.begin_idx, self.end_idx, to_exclude=self.visited)
             self._visit(index)
@@ -293,7 +293,7 @@ class GridSearchTuner(IndexBaseTuner):
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """Return the next configurations, up to `batch_size`."""
-        found = []
+        found: list[ConfigEntity] = []
         while len(found) < batch_size and self.index is not None:
             self._visit(self.index)
             found.append(self.space.get(self.index))

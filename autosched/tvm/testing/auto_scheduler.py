@@ -5,6 +5,9 @@ Each function returns the tensors of its arguments. The names, parameters and sh
 
 from __future__ import annotations
 
+from typing import Any
+
+from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 from autosched.tvm import auto_scheduler, te, topi
 from autosched.tvm.auto_scheduler.loop_state import State
@@ -122,12 +125,13 @@ def conv2d_winograd_nhwc_auto_scheduler_test(
     data = te.placeholder((N, H, W, CI), name="inputs")
     weight = te.placeholder((alpha, alpha, CI, CO), name="weight")
     padded = topi.nn.pad(data, (0, padding, padding, 0), (0, padding, padding, 0), name="data_pad")
-    A, B, _ = topi.nn.winograd_util.winograd_transform_matrices(m, r, "float32")
+    nn: Any = topi.nn
+    A, B, _ = nn.winograd_util.winograd_transform_matrices(m, r, "float32")
     H, W = H + 2 * padding - r + 1, W + 2 * padding - r + 1
     nH, nW = -(-H // m), -(-W // m)
     P, div, mod = N * nH * nW, te.indexdiv, te.indexmod
 
-    def tile(eps: te.Tensor, nu: te.Tensor, p: te.Tensor, c: te.Tensor) -> te.Tensor:
+    def tile(eps: Expr, nu: Expr, p: Expr, c: Expr) -> Any:
         return padded[div(p, nH * nW), mod(div(p, nW), nH) * m + eps, mod(p, nW) * m + nu, c]
 
     tiles = te.compute((alpha, alpha, P, CI), tile, name="input_tile")
