@@ -6,6 +6,7 @@ import difflib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from typing import Any
 
@@ -50,6 +51,31 @@ def missing(module: str, names: dict[str, Any], instead: Mapping[str, str] | Non
         raise MissingName("there is no such name here", asked=asked, legal=replacement(dotted) or nearest)
 
     return __getattr__
+
+
+def complete(package: str, instead: Mapping[str, str]) -> None:
+    """Let every module of a package answer for names of TVM's that it lacks.
+
+    instead: name of TVM's -> what to use in its place
+    """
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"autosched.tvm.{package}.") and "__getattr__" not in vars(module):
+            vars(module)["__getattr__"] = missing(name.removeprefix("autosched.tvm."), vars(module), instead)
+
+
+def also_at(names: Mapping[str, str]) -> None:
+    """Let modules be imported where TVM has them, too: `autotvm.measure.measure_methods` for `autotvm.measure`.
+
+    names: module of TVM's, less `tvm.` -> module here that has its names
+    """
+    for name, ours in names.items():
+        module, (parent, _, last) = import_module(f"autosched.tvm.{ours}"), name.rpartition(".")
+        host = sys.modules[f"autosched.tvm.{parent}"]
+        if not hasattr(host, "__path__"):
+            host.__path__ = []  # it has modules inside
+        sys.modules.setdefault(f"autosched.tvm.{name}", module)
+        if last not in vars(host):
+            setattr(host, last, module)
 
 
 _MODELS = "tvm.relay.frontend.from_onnx and tvm.relay.build, or autosched.graph, take models of ONNX"
@@ -107,6 +133,13 @@ MODULES = {
         _EXTERN,
     ),
     **dict.fromkeys((f"contrib.{x}" for x in "emcc ndk rocm sdaccel spirv tvmjs xcode".split()), _LIBRARY),
+    "relay.testing": "networks are read from ONNX: tvm.relay.frontend.from_onnx",
+    "autotvm.graph_tuner": "tvm.relay.build chooses the layouts between the kernels of a model of ONNX",
+    "autotvm.task.relay_integration": "tvm.relay.frontend.from_onnx, and autosched tune MODEL.onnx for all its kernels",
+    "autotvm.task.code_hash": "nothing: a log's configurations are looked up by what they decide",
+    "autotvm.testing": "tvm.testing.autotvm; examples/ and docs/tvm.md have programs that tune",
+    "auto_scheduler.relay_integration": "autosched tune MODEL.onnx tunes all kernels of a model",
+    "auto_scheduler.testing": "tvm.testing.auto_scheduler; examples/ and docs/tvm.md have programs that tune",
 }
 
 

@@ -26,9 +26,9 @@ from autosched.tvm.auto_scheduler import measure_record
 from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG
 from autosched.tvm.auto_scheduler.search_task import SearchTask
 from autosched.tvm.autotvm import record as autotvm_record
+from autosched.tvm.autotvm.history import records_of
 from autosched.tvm.autotvm.task.task import create
 from autosched.tvm.autotvm.tracing import TracedTask
-from autosched.tvm.autotvm.tuner import records_of
 from autosched.tvm.tuning_common import ERROR_NUMBERS, LoggedTarget, MeasureErrorNo
 
 #: what `strategy` says of records from such lines

@@ -82,7 +82,7 @@ ERROR_NUMBERS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalBuilder:
     """Builds `n_parallel` candidates at a time (None: one for each CPU), each in a process of its own.
 
@@ -93,7 +93,7 @@ class LocalBuilder:
     n_parallel: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalRunner:
     """Runs candidates on this machine, one at a time, and verifies their results.
 
@@ -130,7 +130,8 @@ def _shim_of(kind: type) -> str:
 
 
 def local_pair(asked: str, builder: Any, builder_kind: type, runner: Any, runner_kind: type) -> dict[str, Any]:
-    """Return a builder and a runner, made anew for "local". Raises UsageError for others than these kinds."""
+    """Return a builder and a runner, made anew for "local". Raises UsageError for others than these kinds, or than
+    what their base classes in the same module are."""
     made: dict[str, Any] = {"builder": builder, "runner": runner}
     for (role, given), kind in zip(made.items(), (builder_kind, runner_kind), strict=True):
         made[role] = kind() if given == "local" else given
@@ -138,6 +139,23 @@ def local_pair(asked: str, builder: Any, builder_kind: type, runner: Any, runner
             legal = f'{_shim_of(kind)}.{kind.__name__}(...) or "local"'
             raise UsageError(f"{given!r:.60} is no {role}", asked=f"{asked}({role}=..)", legal=legal)
     return made
+
+
+def unwritten(one: Any, method: str) -> UsageError:
+    """The error of a method that a class of a program's own lacks."""
+    return UsageError("it is not written", asked=f"{type(one).__name__}.{method}", legal=f"def {method}(self, ...)")
+
+
+def one_for_each(given: Any, count: int, asked: str) -> list[Any]:
+    """Return the answers of a program's own function. Raises UsageError where there is not one for each candidate."""
+    try:
+        found = list(given)
+    except TypeError:
+        found = None
+    if found is None or len(found) != count:
+        got = f"{given!r:.60} is no list" if found is None else f"it gave {len(found)}"
+        raise UsageError(f"{got}, for {count} candidates", asked=asked, legal="one for each candidate, in order")
+    return found
 
 
 def options_of(builder: LocalBuilder, runner: LocalRunner) -> MeasureOptions:

@@ -1,4 +1,4 @@
-"""Inputs of free layout, copied into the order in which a replayed schedule reads them.
+"""Inputs of free layout, copied into the order in which a replayed schedule reads them, or taken in that order.
 
 C[i, j] += A[i, k] * B[k, j]     in loops  i.0 j.0 k.0 i.1 k.1 j.1,  j.1 of 8 and k.1 of 4 iterations
 B.global[j // 8, k // 4, k % 4, j % 8] = B[k, j]     so that B is read from one end to the other
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from autosched.graph.rewriting import Changes, Read, Rewriter, read_of
 from autosched.ir.expr import Expr
 from autosched.ir.visit import post_order
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Stage
-from autosched.te.tensor import IterVar, Operation, Tensor
+from autosched.te.tensor import IterVar, Operation, PlaceholderOp, Tensor, placeholder
 
 #: attribute of an operation: a list of its inputs
 FREE = "layout_free_placeholders"
@@ -79,10 +80,38 @@ def _digits(stage: Stage) -> dict[Loop, _Digit] | None:
     return found
 
 
-def _copy(s: Schedule, tensor: Tensor, reader: Stage, digits: Sequence[tuple[int, _Digit]]) -> None:
-    # the outermost digit of a dimension leads, though a loop of one iteration may stand before it
+def packed(s: Schedule, ops: Sequence[Operation], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return the arguments of a computation with inputs of free layout in the order in which a schedule reads them."""
+    changed: dict[Tensor, Tensor] = {}
+    readers: dict[Tensor, Read] = {}
+    for op in ops:
+        for tensor in getattr(op, "attrs", {}).get(FREE, ()):
+            found = s.readers(tensor) if isinstance(tensor, Tensor) else []
+            digits = _order(found[0], tensor) if len(found) == 1 and isinstance(tensor.op, PlaceholderOp) else None
+            if digits is not None:
+                final = _final(digits)
+                new = changed[tensor] = placeholder([x.extent for _, x in final], tensor.dtype, tensor.name)
+                readers[tensor] = _reader(new, final)
+    if not changed:
+        return list(tensors)
+    made = Rewriter(Changes(reads=readers)).tensors([t for t in tensors if t not in changed])
+    over = dict(zip((t for t in tensors if t not in changed), made, strict=True))
+    return [changed.get(t) or over[t] for t in tensors]
+
+
+def _reader(new: Tensor, final: Sequence[tuple[int, _Digit]]) -> Read:
+    read = read_of(new)
+    return lambda at: read([x.of(at[d]) for d, x in final])
+
+
+def _final(digits: Sequence[tuple[int, _Digit]]) -> list[tuple[int, _Digit]]:
+    """The digits; the outermost of a dimension leads, though a loop of one iteration may stand before it."""
     leading = {d: max((x for e, x in digits if e == d), key=lambda x: x.stride) for d, _ in digits}
-    final = [(d, _Digit(x.axis, x.stride, x.extent, x is leading[d])) for d, x in digits]
+    return [(d, _Digit(x.axis, x.stride, x.extent, x is leading[d])) for d, x in digits]
+
+
+def _copy(s: Schedule, tensor: Tensor, reader: Stage, digits: Sequence[tuple[int, _Digit]]) -> None:
+    final = _final(digits)
     copy = s[s.cache_read(tensor, "global", [reader])]
     covered = {d for d, _ in final}
     rest = [d for d in range(tensor.ndim) if d not in covered]  # of one element

@@ -11,11 +11,13 @@ A `State` is edited, and names loops by `Iterator`s; a `StateObject` is the data
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from autosched.errors import RecordError, ScheduleError, UsageError
+from autosched.errors import AutoschedError, RecordError, ScheduleError, UsageError
+from autosched.lowering.bounds import inferred_ranges
 from autosched.records import Record
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.schedule import Schedule
@@ -23,9 +25,20 @@ from autosched.schedule.schedule import replay as replayed
 from autosched.schedule.stage import Loop
 from autosched.schedule.stage import Stage as Scheduled
 from autosched.schedule.trace import Trace
-from autosched.te.tensor import Operation, Tensor
+from autosched.te.tensor import Operation, PlaceholderOp, Tensor
+from autosched.tvm.auto_scheduler.iterators import (
+    ANNOTATIONS,
+    REDUCTION,
+    SPATIAL,
+    Iterator,
+    Range,
+    Stage,
+    annotation_of,
+    attributes_of,
+    text_of,
+)
 from autosched.tvm.auto_scheduler.layout import insert_transforms
-from autosched.tvm.auto_scheduler.transform_step import ANNOTATIONS, Replay, Step
+from autosched.tvm.auto_scheduler.transform_step import Replay, Step
 
 if TYPE_CHECKING:
     from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG
@@ -37,21 +50,46 @@ class Base:
 
     trace: str
     names: tuple[str, ...]
+    knobs: tuple[tuple[str, int], ...] = ()  #: values of knobs of the trace
+    sketch: str = ""  #: the name of the sketch that the trace is
 
     @staticmethod
-    def of(s: Schedule, dag: ComputeDAG) -> Base:
-        """Return the base of a schedule as it is now."""
-        return Base(json.dumps(s.trace.to_json()), tuple(x.name for x in in_order(s, dag)))
+    def of(s: Schedule, dag: ComputeDAG, trace: Any = None, knobs: Mapping[str, int] | None = None) -> Base:
+        """Return the base of a schedule as it is now; `trace` is its trace with the knobs open."""
+        text = json.dumps(s.trace.to_json() if trace is None else trace)
+        return Base(text, tuple(x.name for x in in_order(s, dag)), tuple(sorted((knobs or {}).items())))
+
+    def closed(self) -> Any:
+        """Return the trace as JSON, with values for knobs."""
+        data = json.loads(self.trace)
+        return Trace.from_json(data).at(dict(self.knobs)) if self.knobs else data
+
+    def schedule(self, dag: ComputeDAG) -> Schedule:
+        """Do the trace on a computation."""
+        return replayed(self.closed(), dag.tensors)
 
 
 def in_order(s: Schedule, dag: ComputeDAG) -> list[Scheduled]:
-    """Return the stages of a schedule in Ansor's order; those that primitives made before their readers."""
+    """Return the stages of a schedule in Ansor's order: copies after what they copy, others that primitives made
+    before their readers."""
     found = [s[op] for op in dag.ops if op in s]
     for x in s.stages:
         if x not in found:
+            source = _source(s, x)
+            if source in found:
+                found.insert(found.index(source) + 1, x)
+                continue
             readers = [found.index(reader) for reader in s.consumers(x) if reader in found]
             found.insert(min(readers, default=len(found)), x)
     return found
+
+
+def _source(s: Schedule, x: Scheduled) -> Scheduled | None:
+    """The stage that this one copies, as `cache_read` makes it."""
+    read = x.body[0] if len(x.body) == 1 and x.body[0].op == "read" else None
+    if read is None or list(read.args) != [a.var for a in x.axis] or not x.name.startswith(f"{read.value.op.name}."):
+        return None
+    return s[read.value.op]
 
 
 @dataclass(frozen=True)
@@ -61,12 +99,14 @@ class StateObject:
     transform_steps: tuple[Step, ...] = ()
     exact: bool = True  #: False for a compatible workload, whose loops may have other lengths
     base: Base | None = None
+    #: where it was drawn from: a search space and a candidate of it
+    point: Any = field(default=None, compare=False, repr=False)
 
     def replay(self, dag: ComputeDAG) -> Replay:
         """Return the replay before the first step. Raises RecordError."""
         if self.base is None:
             return Replay(dag.ops, dag.outputs, self.exact)
-        s = replayed(json.loads(self.base.trace), dag.tensors)
+        s = self.base.schedule(dag)
         return Replay.on([s[name] for name in self.base.names])
 
     def schedule(self, dag: ComputeDAG, layouts: bool = False) -> Schedule:
@@ -86,33 +126,8 @@ class StateObject:
     def __str__(self) -> str:
         steps = "\n".join(map(str, self.transform_steps))
         if self.base is not None:
-            steps = f"{Trace.from_json(json.loads(self.base.trace)).as_python()}{steps}"
+            steps = f"{Trace.from_json(json.loads(self.base.trace)).as_python(knobs=dict(self.base.knobs))}{steps}"
         return steps or "(no steps)"
-
-
-class Range(NamedTuple):
-    """The range of a loop; `extent` is a number, or an expression of sizes and knobs."""
-
-    min: int
-    extent: Any
-
-
-class Iterator(NamedTuple):
-    """A loop of a stage, by name: valid for copies of a state, too."""
-
-    name: str
-    range: Range
-    iter_kind: str  #: "spatial" or "reduce"
-    annotation: str
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A stage of a state. `compute_at`: "root", "inlined" or "iter"."""
-
-    op: Operation
-    iters: list[Iterator]
-    compute_at: str
 
 
 class State:
@@ -123,23 +138,40 @@ class State:
     be done.
     """
 
-    def __init__(self, state_object: StateObject | State, dag: ComputeDAG) -> None:
-        given = state_object.state_object if isinstance(state_object, State) else state_object
+    ANNOTATION_TRANS_TABLE: ClassVar[dict[str, int]] = {name: i for i, name in enumerate(ANNOTATIONS)}
+
+    def __init__(self, state_object: StateObject | State | TraceState, dag: ComputeDAG) -> None:
+        given = object_of(state_object, dag)
         self.compute_dag, self._given = dag, given
-        self._replay = given.replay(dag)
-        for step in given.transform_steps:
-            self._replay.do(step)
+        if given.point is None:  # one of a search space can be replayed, which takes time
+            _ = self._replay
+        #: lengths that were inferred
+        self._lengths: dict[Loop, Any] = {}
+
+    @cached_property
+    def _replay(self) -> Replay:
+        made = self._given.replay(self.compute_dag)
+        for step in self._given.transform_steps:
+            made.do(step)
+        return made
 
     # -- stages and steps ----------------------------------------------------------------------------
     @property
     def state_object(self) -> StateObject:
         """The steps so far."""
-        return replace(self._given, transform_steps=tuple(self._replay.steps))
+        steps = tuple(self._replay.steps) if "_replay" in vars(self) else self._given.transform_steps
+        same = steps == self._given.transform_steps
+        return self._given if same else replace(self._given, transform_steps=steps, point=None)
 
     @property
     def transform_steps(self) -> tuple[Step, ...]:
         """The steps so far."""
         return tuple(self._replay.steps)
+
+    @property
+    def replayed(self) -> Replay:
+        """The schedule that the steps have made so far, with its stages by number."""
+        return self._replay
 
     @property
     def stages(self) -> list[Stage]:
@@ -159,6 +191,21 @@ class State:
         """Return the schedule of this state."""
         return self.state_object.schedule(dag, layouts)
 
+    def with_bounds(self) -> State:
+        """Return a copy that knows the lengths of all loops. Raises RecordError where a step does not fit."""
+        made = self.copy()
+        done = self.state_object.replay(self.compute_dag)
+        done.run(self.transform_steps)
+        try:
+            known = inferred_ranges(done.s)
+        except AutoschedError as error:
+            raise RecordError(error.why, asked="the bounds of a state", legal=error.legal) from None
+        for ours, theirs in zip(made._replay.stages, done.stages, strict=True):
+            for loop, settled in zip(made._replay.loops(ours), done.loops(theirs), strict=True):
+                if settled in known:
+                    made._lengths[loop] = known[settled].extent
+        return made
+
     def __getitem__(self, key: Any) -> Stage:
         return self._stage(self._replay.stages[self._number(key)])
 
@@ -168,18 +215,35 @@ class State:
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return str(self.state_object)
+        return self.text()
+
+    __repr__ = __str__
+
+    def text(self, delete_trivial_loop: bool = False) -> str:
+        """Return the loops as text; without those of one iteration, if wished."""
+        r = self._replay
+
+        def guests(number: int, at: int) -> list[int]:
+            here = r.stages[number], r.loops(r.stages[number])[at]
+            return [i for i, x in enumerate(r.stages) if r.place_of(x) == here]
+
+        return text_of(self.stages, guests, delete_trivial_loop)
 
     def _stage(self, x: Scheduled) -> Stage:
-        kind = "iter" if x in self._replay.placed else x.attach.kind
-        where = {"inline": "inlined", "at": "iter"}.get(kind, kind)
-        return Stage(x.op, [self._iterator(x, loop) for loop in self._replay.loops(x)], where)
+        placed = self._replay.place_of(x) is not None
+        where = "iter" if placed else "inlined" if x.attach.kind == "inline" else "root"
+        loops = [self._iterator(x, loop, placed) for loop in self._replay.loops(x)]
+        is_input = isinstance(x.op, PlaceholderOp)
+        return Stage(x.op, loops, Stage.COMPUTE_AT_TRANS_TABLE[where], int(not is_input), attributes_of(x))
 
-    def _iterator(self, x: Scheduled, loop: Loop) -> Iterator:
-        extent = leaf_extents(x)[loop]
-        length = int(extent.value) if extent.op == "const" else extent
-        annotation = loop.thread or ("none" if loop.kind == "serial" else loop.kind)
-        return Iterator(loop.name, Range(0, length), "reduce" if loop.is_reduce else "spatial", str(annotation))
+    def _iterator(self, x: Scheduled, loop: Loop, placed: bool) -> Iterator:
+        extent = self._lengths.get(loop)
+        if extent is None and not (placed and x in self._replay.placed and not loop.is_reduce):
+            extent = leaf_extents(x)[loop]
+        length = int(extent.value) if extent is not None and extent.op == "const" else extent
+        where = None if length is None else Range(0, length)
+        kind = REDUCTION if loop.is_reduce else SPATIAL
+        return Iterator(self._replay.names[loop], where, kind, annotation_of(loop))
 
     def _number(self, key: Any) -> int:
         op = key.op if isinstance(key, Tensor) else key
@@ -195,7 +259,7 @@ class State:
         raise UsageError(f"it has no stage {key!r:.60}", asked="a state", legal=f"its stages: {', '.join(names)}")
 
     def _loop(self, stage_id: int, iterator: Iterator) -> int:
-        names = [loop.name for loop in self._replay.loops(self._replay.stages[stage_id])]
+        names = [self._replay.names[loop] for loop in self._replay.loops(self._replay.stages[stage_id])]
         if getattr(iterator, "name", None) not in names:
             stage = self._replay.stages[stage_id].name
             raise UsageError(
@@ -214,6 +278,10 @@ class State:
 
     def _iters(self, stage_id: int, at: int, count: int) -> list[Iterator]:
         return self._stage(self._replay.stages[stage_id]).iters[at : at + count]
+
+    def _extent(self, stage_id: int, at: int) -> Any:
+        where = self._iters(stage_id, at, 1)[0].range
+        return None if where is None else where.extent
 
     # -- loops --------------------------------------------------------------------------------------
     def _annotated(self, stage: Any, iterator: Iterator, what: str) -> Iterator:
@@ -234,7 +302,7 @@ class State:
 
     def unroll(self, stage: Any, iterator: Iterator, max_unroll: int | None = None) -> Iterator:
         """Unroll the loop, unless it is longer than `max_unroll`."""
-        extent = self._iters(*self._at(stage, iterator), 1)[0].range.extent
+        extent = self._extent(*self._at(stage, iterator))
         if max_unroll is not None and isinstance(extent, int) and extent > max_unroll:
             return iterator
         return self._annotated(stage, iterator, "unroll")
@@ -266,7 +334,7 @@ class State:
         if not all(n is None or (isinstance(n, int) and n > 0) for n in lengths):
             raise UsageError(f"{list(lengths)!r:.60} are no lengths", asked="State.split", legal="numbers, and None")
         at = self._at(stage, iterator)
-        extent = self._iters(*at, 1)[0].range.extent
+        extent = self._extent(*at)
         self._do("SP", *at, extent if isinstance(extent, int) else 0, tuple(lengths), int(inner_to_outer))
         return self._iters(*at, len(lengths) + 1)
 
@@ -346,3 +414,19 @@ class TraceState:
 
     def __str__(self) -> str:
         return Trace.from_json(self.record.trace).as_python(knobs=self.knobs)
+
+
+def object_of(state: Any, dag: ComputeDAG) -> StateObject:
+    """Return a state as data; of a record of this package, its trace with its values."""
+    if isinstance(state, State):
+        return state.state_object
+    if isinstance(state, TraceState):
+        r = state.record
+        return StateObject(base=replace(Base.of(state.schedule(dag), dag, r.trace, r.knobs), sketch=r.sketch))
+    if not isinstance(state, StateObject):
+        raise UsageError(
+            f"{state!r:.60} is no state",
+            asked="auto_scheduler",
+            legal="a State, what a log has (MeasureInput.state), or dag.get_init_state()",
+        )
+    return state

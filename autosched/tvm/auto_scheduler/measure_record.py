@@ -23,6 +23,8 @@ from autosched.errors import AutoschedError, RecordError
 from autosched.records import Record, RecordLog, ranked
 from autosched.records.record import decode as decode_record
 from autosched.records.record import encode as encode_record
+from autosched.runtime.device import describe_device, resolve_target
+from autosched.target import Target
 from autosched.tvm.auto_scheduler.loop_state import StateObject, TraceState
 from autosched.tvm.auto_scheduler.measure import (
     HardwareParams,
@@ -34,7 +36,7 @@ from autosched.tvm.auto_scheduler.measure import (
 )
 from autosched.tvm.auto_scheduler.transform_step import step_from_json
 from autosched.tvm.auto_scheduler.utils import calc_workload_dis_factor, decode_workload_key
-from autosched.tvm.tuning_common import decoded, logged_target, seconds_of
+from autosched.tvm.tuning_common import ERROR_NUMBERS, decoded, logged_target, seconds_of
 
 #: the version of Ansor's lines that is written, and all that are read
 LOG_VERSION = "v0.6"
@@ -90,26 +92,77 @@ def decode(line: str) -> tuple[MeasureInput, MeasureResult]:
         raise RecordError(f"it cannot be read: {error}", asked=f"{line[:60]!r}", legal=_LEGAL) from None
 
 
+def read_task(fields: Any) -> LoggedTask:
+    """Return the task of the first list of a line. Raises TypeError and ValueError for other data."""
+    return _task(*fields)
+
+
 def _task(
     workload_key: Any, target: Any, hardware: Any = None, host: Any = "", layout: Any = 0, names: Any = ()
 ) -> LoggedTask:
     if not isinstance(workload_key, str) or not isinstance(target, str) or not isinstance(host, str):
         raise ValueError("workload, target and host are texts")
     params = None if hardware is None else HardwareParams(*(int(n) for n in hardware))
-    return LoggedTask(workload_key, logged_target(target), params, host, int(layout), tuple(map(str, names)))
+    to = logged_target(target)
+    if host and isinstance(to, Target):
+        to = to.with_host(host)
+    return LoggedTask(workload_key, to, params, host, int(layout), tuple(map(str, names)))
 
 
 def encode(inp: MeasureInput, result: MeasureResult) -> str:
     """Return a line, without its end: of a state of Ansor's one of version v0.6, of ours the record."""
-    if isinstance(inp.state, TraceState):
-        return encode_record(_marked(inp.state.record, inp.task.workload_key))
-    t = inp.task
-    hardware = [n or 0 for n in t.hardware_params or (0,) * 8]
-    names = list(getattr(t, "task_input_names", ()))
-    task = [t.workload_key, str(t.target), hardware, str(t.target_host or ""), int(t.layout_rewrite_option), names]
+    r = record_of(inp, result)
+    if r is not None:
+        return encode_record(_marked(r, inp.task.workload_key))
+    task = task_fields(inp.task)
     steps = [step.to_json() for step in inp.state.transform_steps]
     measured = [[float(c) for c in result.costs], int(result.error_no), result.all_cost, int(result.timestamp)]
     return json.dumps({"i": [task, [[], steps]], "r": measured, "v": LOG_VERSION}, allow_nan=False)
+
+
+def task_fields(t: Any) -> list[Any]:
+    """Return a task as Ansor's lines have it."""
+    hardware = [n or 0 for n in t.hardware_params or (0,) * 8]
+    return [
+        t.workload_key, str(t.target), hardware, str(t.target_host or ""), int(t.layout_rewrite_option),
+        list(t.task_input_names),
+    ]  # fmt: skip
+
+
+def record_of(inp: MeasureInput, result: MeasureResult) -> Record | None:
+    """Return the record of this package that a measurement is; None for a state of Ansor's steps alone."""
+    if isinstance(inp.state, TraceState):
+        return inp.state.record
+    base = getattr(inp.state, "base", None)
+    return None if base is None or inp.state.transform_steps else make_record(inp, result)
+
+
+def make_record(inp: MeasureInput, result: MeasureResult) -> Record:
+    """Return a record of the schedule that was measured. Raises RecordError where its steps do not fit."""
+    w, number, base = inp.task.workload, MeasureErrorNo(int(result.error_no)), inp.state.base
+    about = {"name": w.name, "key": w.key, "params": {}, "args": w.describe_args(), "sizes": {}}
+    whole = base is None or bool(inp.state.transform_steps)
+    return Record(
+        workload=about,
+        target=str(inp.task.target),
+        device=describe_device(resolve_target(inp.task.target)),
+        sketch="state" if whole else base.sketch or "state",
+        trace=inp.task.trace_of(inp.state) if whole else json.loads(base.trace),
+        knobs={} if whole else dict(base.knobs),
+        status=next(s for s, n in ERROR_NUMBERS.items() if n == number),
+        error=result.error_msg,
+        samples=tuple(float(c) for c in result.costs) if number == MeasureErrorNo.NO_ERROR else (),
+    )
+
+
+def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
+    """Return the line of a measurement, with its end."""
+    return encode(inp, res) + "\n"
+
+
+def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
+    """Return the input and the result of a line. Raises RecordError for any other."""
+    return decode(record.strip())
 
 
 def _marked(r: Record, workload_key: str) -> Record:
@@ -156,8 +209,9 @@ def save_records(
 ) -> None:
     """Append records to a file. Raises RecordError when it cannot be written."""
     for inp, result in zip(inputs, results, strict=True):
-        if isinstance(inp.state, TraceState):
-            RecordLog(filename).append(_marked(inp.state.record, inp.task.workload_key))
+        r = record_of(inp, result)
+        if r is not None:
+            RecordLog(filename).append(_marked(r, inp.task.workload_key))
             continue
         path = Path(filename)
         try:
@@ -234,3 +288,14 @@ def same_kind(recorded: Any, wanted: Any) -> bool:
     """Return whether schedules for one target fit the other: both have work-items, or neither has."""
     kinds = [str(t).split(maxsplit=1)[0] for t in (recorded, wanted)]
     return (kinds[0] in _GPU_STYLE) == (kinds[1] in _GPU_STYLE)
+
+
+def distill_record_file(in_file: str | PathLike[str], out_file: str | PathLike[str]) -> None:
+    """Write the best record of each workload and kind of target of two logs, the second where there is one, to it."""
+    files = [Path(in_file), *([Path(out_file)] if Path(out_file).is_file() else [])]
+    groups: dict[tuple[str, str], list[tuple[MeasureInput, MeasureResult]]] = {}
+    for pair in (p for file in files for p in RecordReader(file)):
+        groups.setdefault((pair[0].task.workload_key, str(pair[0].task.target).split(maxsplit=1)[0]), []).append(pair)
+    best = [ranked_pairs[0] for pairs in groups.values() if (ranked_pairs := rank(pairs))]
+    Path(out_file).write_text("", encoding="utf-8")
+    save_records(out_file, [inp for inp, _ in best], [result for _, result in best])

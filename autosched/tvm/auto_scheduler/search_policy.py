@@ -1,43 +1,37 @@
-"""Ansor's search policies, as options of the one tuning loop, and its rules for sketches.
+"""Ansor's search policies: options of the one tuning loop, and parts of a search, one by one.
 
-    PreloadCustomSketchRule(meet_condition_func, apply_func)
-
-    meet_condition_func(policy, state, stage_id) -> PASS, APPLY or APPLY_AND_SKIP_REST
-    apply_func(policy, state, stage_id)          -> [(state, number of the stage to go on with), ..]
-
-Each state of the list is a sketch. Its steps are done to the schedule that the generator is at, so its trace and its
-records are like any other. The stages from the number on are settled by the rule, with -1 all of them; rules of the
-generator get those before. As Ansor does with finished sketches, loops that the rule gave no annotation get one: the
-outermost is parallel (on GPU-style targets, work-items compute the elements), and a short innermost one is vectorized.
+policy = SketchPolicy(task, XGBModel())
+task.tune(options, policy)                       # the tuning loop
+states = policy.sample_initial_population()      # or by hand: draw, breed, measure
+states = policy.evolutionary_search(states, 64)
+inputs, results = policy.continue_search_one_round(64, ProgramMeasurer(builder, runner, callbacks))
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from os import PathLike
 from typing import Any, ClassVar
+
+import numpy as np
 
 from autosched.errors import UsageError
 from autosched.records import Record
 from autosched.runtime.device import resolve_target, with_machine
-from autosched.schedule.loop import leaf_extents
-from autosched.schedule.stage import Stage
-from autosched.space.default import bind_free_loops
-from autosched.space.rules import Plan, Rule
-from autosched.space.space import DEFAULT
-from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG
-from autosched.tvm.auto_scheduler.cost_model import RandomModel, XGBModel
-from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, TraceState, in_order
+from autosched.search import Candidate
+from autosched.space.rules import Rule
+from autosched.space.space import DEFAULT, SearchSpace
+from autosched.tvm.auto_scheduler.cost_model import CostModel, RandomModel, XGBModel
+from autosched.tvm.auto_scheduler.evolution import Population
+from autosched.tvm.auto_scheduler.loop_state import Base, State, StateObject, TraceState
+from autosched.tvm.auto_scheduler.measure import MeasureInput, MeasureResult, ProgramMeasurer
 from autosched.tvm.auto_scheduler.measure_record import RecordReader
-from autosched.tvm.auto_scheduler.transform_step import Replay
+from autosched.tvm.auto_scheduler.sketch_rules import APPLY, APPLY_AND_SKIP_REST, PASS, rules_of
 
 _logger = logging.getLogger("auto_scheduler")
-
-#: answers of a rule's condition
-PASS, APPLY, APPLY_AND_SKIP_REST = 0, 1, 2
-#: most iterations of an innermost loop that is vectorized
-MOST_LANES = 64
 
 
 class SearchCallback:
@@ -95,6 +89,8 @@ class SearchPolicy:
     def __init__(self, task: Any, init_search_callbacks: Sequence[SearchCallback] | None = None) -> None:
         self.task = task
         self.preloaded: list[PreloadMeasuredStates] = []
+        #: measurements that the model has learnt from
+        self.learnt: list[Record] = []
         self.custom: list[PreloadCustomSketchRule] = []
         for callback in init_search_callbacks or ():
             if isinstance(callback, PreloadMeasuredStates):
@@ -107,6 +103,11 @@ class SearchPolicy:
                     asked=f"{type(self).__name__}(init_search_callbacks=..)",
                     legal="PreloadMeasuredStates(log), PreloadCustomSketchRule(meet_condition_func, apply_func)",
                 )
+
+    @property
+    def searches_itself(self) -> bool:
+        """Whether `SearchTask.tune` goes by this policy's own rounds."""
+        return False
 
     @property
     def search_task(self) -> Any:
@@ -131,8 +132,10 @@ class EmptyPolicy(SearchPolicy):
 class SketchPolicy(SearchPolicy):
     """Searches the generated space with a model: the default policy.
 
-    `params` are those of Ansor's in `DEFAULT_PARAMS`. Searching works otherwise here: they change nothing, and a
-    warning says so. Raises UsageError for a parameter that does not exist.
+    `params` are those of Ansor's in `DEFAULT_PARAMS`. Populations, generations and chances are those of searching by
+    hand; what is about sketches changes nothing, and a warning says so. With a model of a program's own, tuning goes
+    by rounds of `continue_search_one_round`: candidates are verified, and there is no play-off. Raises UsageError for a
+    parameter that does not exist.
     """
 
     DEFAULT_PARAMS: ClassVar[dict[str, Any]] = {
@@ -161,13 +164,15 @@ class SketchPolicy(SearchPolicy):
     ) -> None:
         super().__init__(task, init_search_callbacks)
         model = RandomModel() if program_cost_model is None else program_cost_model
-        if not isinstance(model, (RandomModel, XGBModel)):
+        if not isinstance(model, CostModel):
             raise UsageError(
                 f"{model!r:.60} is no cost model",
                 asked="SketchPolicy(program_cost_model=..)",
-                legal='XGBModel(), RandomModel(); autosched.tune(.., model="FILE.py:CLASS") takes models of one\'s own',
+                legal="XGBModel(), RandomModel(), or a class of one's own over auto_scheduler.PythonBasedModel",
             )
+        self.cost_model = model
         self.preloaded += map(PreloadMeasuredStates, model.logs)
+        self.learnt = list(model.records)
         self.model, self.seed, self.verbose = model.name, seed or 0, verbose
         unknown = sorted(set(params or {}) - set(self.DEFAULT_PARAMS))
         if unknown:
@@ -176,102 +181,93 @@ class SketchPolicy(SearchPolicy):
                 asked="SketchPolicy(params=..)",
                 legal=", ".join(self.DEFAULT_PARAMS),
             )
-        changed = [name for name, value in (params or {}).items() if value != self.DEFAULT_PARAMS[name]]
+        self.params = {**self.DEFAULT_PARAMS, **(params or {})}
+        changed = [name for name, value in self.params.items() if value != self.DEFAULT_PARAMS[name] and name in _FIXED]
         if changed:
             _logger.warning("SketchPolicy: %s change nothing here", ", ".join(changed))
+        self._rng = np.random.default_rng(self.seed)
+        self._measured: dict[Candidate, float] = {}
+
+    @property
+    def searches_itself(self) -> bool:
+        """Whether the model is a program's own, which the tuning loop cannot ask."""
+        return not isinstance(self.cost_model, (RandomModel, XGBModel))
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The generated space of the task."""
+        w = self.task.workload
+        target = with_machine(resolve_target(self.task.target))
+        return w.search_space(target, w.sizes_at(), "auto", self.rules())  # type: ignore[no-any-return]
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
         """Return the sketches of the search, less the default schedule. Lengths that are open are expressions."""
-        dag, w = self.task.compute_dag, self.task.workload
-        target = with_machine(resolve_target(self.task.target))
-        space = w.search_space(target, w.sizes_at(), "auto", self.rules())
-        made = [s.schedule() for s in space.sketches if s.name != DEFAULT] or [space.sketches[0].schedule()]
+        dag, sketches = self.task.compute_dag, self.space.sketches
+        made = [s.schedule() for s in sketches if s.name != DEFAULT] or [sketches[0].schedule()]
         states = [State(StateObject(base=Base.of(s, dag)), dag) for s in made]
         if print_for_debug:
-            print("\n\n".join(map(str, states)))
+            for number, state in enumerate(states):
+                print(f"{f' {number} ':=^43}\n{state}")
         return states
 
+    # -- a search by hand -------------------------------------------------------------------------
+    @cached_property
+    def _population(self) -> Population:
+        return Population(self.task, self.space, self._rng)
 
-# -- rules of Ansor's, as rules of the generator -------------------------------------------------------
+    def sample_initial_population(self) -> list[State]:
+        """Draw states of the space: `sample_init_min_population` of them, or all where there are fewer."""
+        return self._population.draw(int(self.params["sample_init_min_population"]))
 
+    def evolutionary_search(self, init_populations: Sequence[Any], out_size: int) -> list[State]:
+        """Breed states from these, of this task's space, and return the `out_size` that the model rates best.
 
-def rules_of(name: str, meet: Callable[..., Any], apply: Callable[..., Any], policy: Any) -> list[Rule]:
-    """Return the rules of two functions of Ansor's kind, for the task of a policy."""
-    dag: ComputeDAG = policy.search_task.compute_dag
+        Raises UsageError for a state that is not of the space.
+        """
+        return self._population.bred(init_populations, out_size, self.cost_model, self.params)
 
-    def asked(plan: Plan, stage: Stage) -> tuple[StateObject, int]:
-        """The state that the schedule is in, and the number of the stage."""
-        return StateObject(base=Base.of(plan.s, dag)), in_order(plan.s, dag).index(stage)
+    def continue_search_one_round(
+        self, num_measure: int, measurer: ProgramMeasurer
+    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        """Draw, breed, measure, and tell the model. Return what was measured, and the results; nothing when the space
+        is exhausted."""
+        population = self._population
+        best = sorted(self._measured, key=self._measured.__getitem__)[: population.most(self.params) // 5]
+        found = population.bred(
+            [*self.sample_initial_population(), *map(population.state, best)],
+            num_measure,
+            self.cost_model,
+            self.params,
+            known=self._measured,
+        )
+        inputs = [MeasureInput(self.task, state) for state in found]
+        if not inputs:
+            return [], []
+        results = measurer.measure(self.task, self, inputs)
+        self.cost_model.update(inputs, results)  # type: ignore[attr-defined]
+        for inp, result in zip(inputs, results, strict=True):
+            good = result.costs and not result.error_no
+            self._measured[inp.state.point[1]] = sum(result.costs) / len(result.costs) if good else math.inf
+        return inputs, results
 
-    def answer(plan: Plan, stage: Stage) -> Any:
-        if not all(t in dag.tensors for t in plan.s.outputs):
-            return PASS  # another task's
-        found = meet(policy, *asked(plan, stage))
-        if found not in (PASS, APPLY, APPLY_AND_SKIP_REST):
-            raise UsageError(
-                f"its condition answers {found!r:.60}",
-                asked=f"rule {name} at stage {stage.name}",
-                legal="PreloadCustomSketchRule.PASS, APPLY or APPLY_AND_SKIP_REST",
-            )
-        return found
-
-    def applied(plan: Plan, stage: Stage) -> None:
-        given, number = asked(plan, stage)
-        ways = _checked(apply(policy, given, number))
-        if any(state.base != given.base for state, _ in ways):
-            raise UsageError("a state of its is of another program", legal="the state it is given, or a copy")
-        state, following = ways[plan.choose(stage, "way", range(len(ways)))]
-        _do(plan, dag, state, following, name, stage)
-
-    about = f"{name}: {(apply.__doc__ or 'a rule of Ansor').strip().partition(chr(10))[0].rstrip('.')}"
-    return [
-        Rule(name, lambda plan, stage: answer(plan, stage) == APPLY_AND_SKIP_REST, applied, True, lambda *_: about),
-        Rule(name, lambda plan, stage: answer(plan, stage) == APPLY, applied, False, lambda *_: about),
-    ]
-
-
-def _checked(found: Any) -> list[tuple[StateObject, int]]:
-    """The answer of a rule. Raises UsageError where it is no list of states and numbers."""
-    ways = []
-    for pair in found if isinstance(found, Sequence) and not isinstance(found, str) else [None]:
-        state, following = pair if isinstance(pair, Sequence) and len(pair) == 2 else (None, None)
-        state = state.state_object if isinstance(state, State) else state
-        if not isinstance(state, StateObject) or not isinstance(following, int):
-            raise UsageError(
-                f"it gives {found if pair is None else pair!r:.60}",
-                legal="[(state, number of the stage to go on with), ..]; -1 is none",
-            )
-        ways.append((state, int(following)))
-    if not ways:
-        raise UsageError("it gives no state", legal="PASS, where there is nothing to do")
-    return ways
-
-
-def _do(plan: Plan, dag: ComputeDAG, state: StateObject, following: int, name: str, stage: Stage) -> None:
-    """Do the steps of a state to the schedule."""
-    live = Replay.on(in_order(plan.s, dag))
-    live.run(state.transform_steps)
-    last = live.stages.index(stage)
-    if following >= last:
-        raise UsageError(f"it goes on with stage {following}", legal=f"a stage before it: -1 to {last - 1}")
-    settled = [x for x in live.stages[following + 1 :] if not x.is_placeholder and (x is stage or x not in plan.done)]
-    for x in settled:
-        plan.done[x] = name
-        _annotate(plan, x)
+    def search_by_rounds(self, options: Any) -> None:
+        """Measure rounds of candidates until the limits of `TuningOptions` are reached."""
+        measurer = ProgramMeasurer(options.builder, options.runner, options.callbacks, options.verbose)
+        key = self.task.workload_key
+        while measurer.ct < options.num_measure_trials:
+            left = options.num_measure_trials - measurer.ct
+            if not self.continue_search_one_round(min(options.num_measures_per_round, left), measurer)[0]:
+                break
+            best = measurer.best_flops.get(key, 0.0)
+            if options.verbose and self.verbose:
+                _logger.info("%s: %d trials, best %.2f GFLOP/s", key, measurer.ct, best / 1e9)
+            since = measurer.ct - measurer.best_ct.get(key, 0)
+            if options.early_stopping is not None and since >= options.early_stopping:
+                break
 
 
-def _annotate(plan: Plan, stage: Stage) -> None:
-    """Give loops to threads and vectors, unless the rule did."""
-    if stage.attach.kind != "root" or any(x.kind != "serial" or x.thread for x in stage.loops):
-        return
-    if plan.target.is_gpu_style:
-        bind_free_loops(stage)
-        return
-    outer, inner = stage.loops[:1], stage.loops[1:]
-    if outer and not outer[0].is_reduce:
-        stage.parallel(outer[0])
-    if not inner or inner[-1].is_reduce or any(x.attach.loop is inner[-1] for x in plan.s.stages):
-        return
-    length = leaf_extents(stage)[inner[-1]]
-    if length.op == "const" and length.value <= MOST_LANES:
-        stage.vectorize(inner[-1])
+#: parameters that change nothing
+_FIXED = (
+    *("retry_search_one_round_on_empty", "cpu_multi_level_tiling_structure", "gpu_multi_level_tiling_structure"),
+    *("max_innermost_split_factor", "max_vectorize_size", "disable_change_compute_location"),
+)

@@ -28,11 +28,30 @@ from autosched.tvm.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOp
 from autosched.tvm.auto_scheduler.cost_model import XGBModel
 from autosched.tvm.auto_scheduler.loop_state import TraceState
 from autosched.tvm.auto_scheduler.measure import HardwareParams as HardwareParams
-from autosched.tvm.auto_scheduler.measure import LocalBuilder, LocalRunner, MeasureCallback, MeasureInput, MeasureResult
+from autosched.tvm.auto_scheduler.measure import (
+    LocalBuilder,
+    LocalRunner,
+    MeasureCallback,
+    MeasureInput,
+    MeasureResult,
+    prepare_input_map,
+)
 from autosched.tvm.auto_scheduler.measure_record import RecordReader, RecordToFile, rank
 from autosched.tvm.auto_scheduler.search_policy import PreloadMeasuredStates, SearchPolicy, SketchPolicy
+from autosched.tvm.auto_scheduler.task_inputs import (
+    TASK_INPUT_BUFFER_TABLE as TASK_INPUT_BUFFER_TABLE,
+)
+from autosched.tvm.auto_scheduler.task_inputs import (
+    as_array,
+    get_task_input_buffer,
+    register_task_input_buffer,
+)
 from autosched.tvm.auto_scheduler.utils import decode_workload_key
-from autosched.tvm.auto_scheduler.workload_registry import make_workload_key
+from autosched.tvm.auto_scheduler.workload_registry import (
+    WORKLOAD_FUNC_REGISTRY,
+    make_workload_key,
+    register_workload_tensors,
+)
 from autosched.tvm.driver import build
 from autosched.tvm.tuning_common import local_pair, log_note, options_of
 
@@ -72,8 +91,8 @@ class TuningOptions:
 class SearchTask:
     """A computation, `func(*args)` or `compute_dag` or `workload_key`, on a target.
 
-    `task_inputs` are arrays to measure and verify on, by the names of tensors; others are random. Raises
-    WorkloadError for a workload that is not registered, and for an unknown input.
+    `task_inputs` are arrays to measure and verify on, by the names of tensors, or names of registered arrays; others
+    are random. Raises WorkloadError for a workload that is not registered.
     """
 
     def __init__(
@@ -86,7 +105,7 @@ class SearchTask:
         target_host: Any = None,
         hardware_params: HardwareParams | None = None,
         layout_rewrite_option: int | None = None,
-        task_inputs: Mapping[str, Any] | None = None,
+        task_inputs: Mapping[str, Any] | Sequence[str] | None = None,
         task_inputs_overwrite: bool = False,
         task_inputs_save_to_file: bool = False,
         desc: str = "",
@@ -101,29 +120,27 @@ class SearchTask:
             target = Target.current(allow_none=True)
         if target is None:
             raise UsageError("nothing says for what", asked="SearchTask", legal='target="llvm"')
-        self.hardware_params = hardware_params
-        self.target = hardware_params.applied(Target(target)) if hardware_params is not None else Target(target)
-        self.target_host = target_host
+        made = Target(target) if target_host is None or target_host == "" else Target(target).with_host(target_host)
+        self.target = hardware_params.applied(made) if hardware_params is not None else made
+        self.hardware_params = HardwareParams(target=self.target) if hardware_params is None else hardware_params
         self.layout_rewrite_option = LayoutRewriteOption(
             LayoutRewriteOption.get_target_default(self.target)
             if layout_rewrite_option is None
             else layout_rewrite_option
         )
         self.desc = desc
-        self.task_inputs = dict(task_inputs or {})
-        names = [t.name for t in self.workload.inputs]
-        unknown = sorted(set(self.task_inputs) - set(names))
-        if unknown:
-            raise WorkloadError(
-                f"{unknown[0]!r} is no input of it",
-                asked="SearchTask(task_inputs=..)",
-                legal=f"inputs: {', '.join(names)}",
-            )
+        #: the names of inputs that have arrays of their own
+        self.task_input_names = tuple(task_inputs or ())
+        if isinstance(task_inputs, Mapping):
+            for name, array in task_inputs.items():
+                register_task_input_buffer(
+                    self.workload_key, name, array, task_inputs_overwrite, task_inputs_save_to_file
+                )
 
     @property
-    def task_input_names(self) -> tuple[str, ...]:
-        """The names of inputs that have arrays."""
-        return tuple(self.task_inputs)
+    def target_host(self) -> Target | None:
+        """The host of the target."""
+        return self.target.host
 
     @property
     def workload(self) -> Workload:
@@ -132,22 +149,54 @@ class SearchTask:
         return Workload(name[:200], tuple(self.compute_dag.tensors))
 
     def inputs(self) -> list[np.ndarray] | None:
-        """Return arrays to measure on; None where all are random."""
-        if not self.task_inputs:
+        """Return arrays to measure on; None where all are random.
+
+        Raises WorkloadError for a name that is that of no input, and for one without an array.
+        """
+        if not self.task_input_names:
             return None
         w = self.workload
-        given = {name: np.asarray(getattr(a, "numpy", lambda a=a: a)()) for name, a in self.task_inputs.items()}
-        return [given.get(t.name, array) for t, array in zip(w.inputs, w.sample_inputs(), strict=True)]
+        names = prepare_input_map(self.compute_dag.tensors, self.workload_key)
+        unknown = [name for name in self.task_input_names if name not in names.values()]
+        if unknown:
+            raise WorkloadError(
+                f"{unknown[0]!r} is no input of it",
+                asked="SearchTask(task_inputs=..)",
+                legal=f"inputs: {', '.join(names[t] for t in w.inputs)}; or names that a function of "
+                "register_task_input_check_func gives",
+            )
+        found = []
+        for t, array in zip(w.inputs, w.sample_inputs(), strict=True):
+            given = names[t] in self.task_input_names
+            found.append(as_array(get_task_input_buffer(self.workload_key, names[t])) if given else array)
+        return found
+
+    def trace_of(self, state: Any) -> Any:
+        """Return the trace of a state, in JSON, with numbers for knobs. Raises RecordError where it does not fit."""
+        s, _ = self.compute_dag.apply_steps_from_state(state, self.layout_rewrite_option)
+        return s.trace.to_json()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if decode_workload_key(self.workload_key)[0] not in WORKLOAD_FUNC_REGISTRY:
+            register_workload_tensors(self.workload_key, self.compute_dag.tensors)
 
     def tune(
         self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None, adaptive_training: bool = False
     ) -> Any:
-        """Search, and tell the callbacks of each measurement. Return the result of `autosched.tune`.
+        """Search, and tell the callbacks of each measurement. Return the result of `autosched.tune`; None where the
+        policy has a model of a program's own, which goes by its own rounds.
 
         Every candidate is verified, and the best are measured once more against each other and the default
         schedule. Raises the errors of `autosched.tune`.
         """
         policy = SketchPolicy(self, XGBModel()) if search_policy is None else search_policy
+        if policy.searches_itself:
+            policy.search_by_rounds(tuning_options)  # type: ignore[attr-defined]
+            return None
         with tempfile.TemporaryDirectory(prefix="auto_scheduler-") as folder:
             earlier = preload(self, policy, folder)
             follower = Follower(self, policy, tuning_options, earlier)
@@ -247,13 +296,13 @@ def as_it_is(plan: Plan, stage: Stage) -> None:
 
 
 def preload(task: SearchTask, policy: SearchPolicy, folder: str) -> list[Record]:
-    """Put the records of earlier searches into the run's log. Return them."""
+    """Put the records of earlier searches into the run's folder. Return those of the task."""
     files = dict.fromkeys(callback.filename for callback in policy.preloaded)
     found = [r for file in files for r in PreloadMeasuredStates(file).records(task.compute_dag.key)]
-    log = RecordLog(default_path(task.workload.name, task.target.kind, Path(folder)))
-    for r in found:
-        log.append(r)
-    return found
+    ids = {r.id for r in found}
+    for r in [*found, *(r for r in policy.learnt if r.id not in ids)]:
+        RecordLog(default_path(str(r.workload["name"]), task.target.kind, Path(folder))).append(r)
+    return [*found, *(r for r in policy.learnt if r.key == task.compute_dag.key and r.id not in ids)]
 
 
 class Follower:
@@ -280,7 +329,7 @@ class Follower:
     def print(self, event: TrialDone) -> None:
         """Print a line of progress."""
         flop = self.task.compute_dag.flop_ct
-        speed = f" ({flop / event.best_seconds / 1e9:.1f} GFLOP/s)" if flop else ""
+        speed = f" ({flop / event.best_seconds / 1e9:.1f} GFLOP/s)" if flop > 0 else ""
         failed = sum(event.failures.values())
         print(
             f"{self.task.workload.name}: {self.count} trials, best {event.best_seconds * 1e3:.4g} ms{speed}, "
@@ -292,6 +341,7 @@ class Follower:
         """Write the records that no trial told of: the default schedule, and the winner of the play-off."""
         files = [c for c in self.options.callbacks if isinstance(c, RecordToFile)]
         for r in RecordLog(result.log).read().records if files else ():
-            if r.status != "predicted" and (r.id, r.at) not in self.told:
+            ours = r.key == self.task.compute_dag.key  # tasks of one function share a log
+            if ours and r.status != "predicted" and (r.id, r.at) not in self.told:
                 for file in files:
                     file.callback(self.policy, [MeasureInput(self.task, TraceState(r))], [MeasureResult.of(r)])

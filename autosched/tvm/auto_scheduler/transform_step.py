@@ -21,13 +21,7 @@ from autosched.schedule.primitives.marks import KEEP_MEANING, PRAGMAS
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Fuse, Loop, Split, Stage
 from autosched.te.tensor import Operation, Tensor
-
-#: annotations by Ansor's numbers: a method of a stage, or what a loop is bound to
-ANNOTATIONS = (
-    "none", "unroll", "vectorize", "parallel", "vthread", "blockIdx.x", "threadIdx.x", "blockIdx.y", "threadIdx.y",
-    "blockIdx.z", "threadIdx.z", "tensorize",
-)  # fmt: skip
-
+from autosched.tvm.auto_scheduler.iterators import ANNOTATIONS, clean, names_of
 
 #: the largest open length, as Ansor's `max_innermost_split_factor`
 MOST_OPEN = 64
@@ -113,6 +107,10 @@ class Replay:
         self.steps: list[Step] = []
         #: step that splits -> its lengths, with knobs for those that are open
         self.lengths: dict[int, tuple[Any, ...]] = {}
+        #: loop -> Ansor's name of it
+        self.names: dict[Loop, str] = {}
+        for x in self.stages:
+            self.names.update(names_of(x))
 
     def run(self, steps: Sequence[Step]) -> Schedule:
         """Do all steps. Return the schedule. Raises RecordError, which names the step that cannot be done."""
@@ -191,6 +189,13 @@ class Replay:
         """The stages that are computed at a loop when all is done."""
         return frozenset(self._places)
 
+    def place_of(self, stage: Stage) -> tuple[Stage, Loop] | None:
+        """The loop that a stage is computed at when all is done."""
+        at = stage.attach
+        if stage not in self._places and at.kind == "at" and at.stage is not None and at.loop is not None:
+            return at.stage, at.loop
+        return self._places.get(stage)
+
     def insert(self, at: int, stage: Stage) -> None:
         """Add a stage that a step made."""
         self.stages.insert(at, stage)
@@ -199,6 +204,7 @@ class Replay:
     def start(self, stage: Stage) -> None:
         """Begin with the loops of the stage's axes."""
         self._loops[stage] = [stage.roots[a] for a in (*stage.axis, *stage.reduce_axis)]
+        self.names.update((x, clean(x.name)) for x in self._loops[stage])
 
     def place(self, stage: Stage, at: tuple[Stage, Loop] | None) -> None:
         """Compute a stage at a loop of another when all is done, or at none."""
@@ -241,13 +247,16 @@ def pragma(r: Replay, stage: Stage, loop: Loop, text: str) -> None:
 @_step("FU", Stage, tuple)
 def fuse(r: Replay, stage: Stage, fused_ids: tuple[int, ...]) -> None:
     if not fused_ids:
-        r.loops(stage).insert(0, stage.fuse())
+        made = stage.fuse()
+        r.names[made] = clean(made.name)
+        r.loops(stage).insert(0, made)
         return
     if list(fused_ids) != list(range(fused_ids[0], fused_ids[0] + len(fused_ids))):
         raise RecordError(f"loops {list(fused_ids)} are not next to each other", legal="numbers one after the other")
     chosen = [r.loop(stage, i) for i in fused_ids]
     if len(chosen) > 1:
         made = stage.fuse(*chosen)
+        r.names[made] = "".join(f"{r.names[x]}@" for x in chosen)
         r.replace(stage, fused_ids[0], len(chosen), [made], made)
 
 
@@ -277,13 +286,14 @@ def split(r: Replay, stage: Stage, loop: Loop, extent: int, lengths: tuple[int, 
 
 
 def _split(r: Replay, stage: Stage, loop: Loop, lengths: Sequence[Any], inner_to_outer: bool) -> None:
-    made = [loop]
+    made, text = [loop], r.names[loop]
     if inner_to_outer:
         for length in reversed(lengths):
             made[:1] = stage.split(made[0], factor=length)
     else:
         for length in lengths:
             made[-1:] = stage.split(made[-1], nparts=length)
+    r.names.update((x, f"{text}.{i}") for i, x in enumerate(made))
     r.replace(stage, r.loops(stage).index(loop), 1, made, made[-1])
 
 
@@ -318,7 +328,8 @@ def _lengths(r: Replay, step_id: int) -> tuple[Any, ...]:
 
 @_step("SA", Stage, Loop, int, int)
 def storage_align(r: Replay, stage: Stage, loop: Loop, factor: int, offset: int) -> None:
-    stage.storage_align(loop, factor, offset)
+    if not stage.is_output:  # whose layout is the caller's, in TVM as here
+        stage.storage_align(loop, factor, offset)
 
 
 # -- where a stage is computed --------------------------------------------------------------------

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import numpy as np
+
+from autosched.errors import WorkloadError
+from autosched.ir.expr import Expr
+from autosched.tvm._missing import missing
 
 
 def get_func_name(func: Callable[..., Any]) -> str:
@@ -50,3 +56,52 @@ def _flat(x: Any) -> Iterator[Any]:
             yield from _flat(item)
     else:
         yield x
+
+
+def get_const_int(exp: Any) -> int:
+    """Return the number that an expression is. Raises WorkloadError for one that is none."""
+    if isinstance(exp, (int, np.integer)):
+        return int(exp)
+    if isinstance(exp, Expr) and exp.op == "const":
+        return int(exp.value)
+    raise WorkloadError(f"{exp!r:.60} is no number", asked="get_const_int", legal="shapes that are numbers")
+
+
+def get_const_tuple(in_tuple: Iterable[Any]) -> tuple[int, ...]:
+    """Return the numbers of a shape. Raises WorkloadError for a length that is none."""
+    return tuple(map(get_const_int, in_tuple))
+
+
+def list_to_tuple(x: list[Any]) -> tuple[Any, ...]:
+    """Return a list as a tuple, and the lists in it."""
+    return tuple(list_to_tuple(item) if isinstance(item, list) else item for item in x)
+
+
+def array_mean(arr: Iterable[Any]) -> float:
+    """Return the mean of numbers, or of constants with a `value`."""
+    return float(np.mean([getattr(x, "value", x) for x in arr]))
+
+
+def to_str_round(x: Any, decimal: int = 6) -> str:
+    """Return numbers as text, rounded.
+
+    >>> to_str_round([0.12345678, 1])
+    '[0.123457, 1]'
+    """
+    if isinstance(x, str):
+        return x
+    if isinstance(x, dict):
+        return str({k: to_str_round(v, decimal) for k, v in x.items()})
+    if isinstance(x, (list, tuple, np.ndarray)):
+        return "[" + ", ".join(to_str_round(y, decimal) for y in x) + "]"
+    return f"{x:.{decimal}f}" if isinstance(x, float) else str(x)
+
+
+_INSTEAD = {
+    **dict.fromkeys(("request_remote", "check_remote"), "candidates run on this machine"),
+    **dict.fromkeys(
+        ("PropagatingThread", "call_func_with_thread", "call_func_with_timeout", "kill_child_processes"),
+        "each candidate has processes of its own, with limits: LocalBuilder(timeout=..), LocalRunner(timeout=..)",
+    ),
+}
+__getattr__ = missing("auto_scheduler.utils", globals(), _INSTEAD)

@@ -10,6 +10,7 @@ from autosched.errors import AutoschedError, UsageError, WorkloadError
 from autosched.te.tensor import Tensor
 from autosched.tvm.auto_scheduler.utils import decode_workload_key, get_func_name
 from autosched.tvm.autotvm.task.task import deserialize_args, serialize_args
+from autosched.tvm.ir import load_json, save_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,6 +87,40 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
             str(error), asked=f"workload {workload_key}", legal="the arguments of the function"
         ) from None
     return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def serialize_workload_registry_entry(workload_key: str) -> tuple[str, Any]:
+    """Return what another process registers the workload from: its name, and its function or its tensors as JSON."""
+    name = workload_key if workload_key in WORKLOAD_FUNC_REGISTRY else decode_workload_key(workload_key)[0]
+    if name not in WORKLOAD_FUNC_REGISTRY:
+        raise _unknown(workload_key)
+    value = WORKLOAD_FUNC_REGISTRY[name]
+    return name, value if callable(value) else save_json(value)
+
+
+def deserialize_workload_registry_entry(data: tuple[str, Any]) -> None:
+    """Register what `serialize_workload_registry_entry` returned, unless the name is taken."""
+    name, value = data
+    if name not in WORKLOAD_FUNC_REGISTRY:
+        WORKLOAD_FUNC_REGISTRY[name] = value if callable(value) else load_json(value)
+
+
+def save_workload_func_registry(filename: str) -> None:
+    """Raise UsageError: reading such a file would run code."""
+    raise _refused("save_workload_func_registry", filename)
+
+
+def load_workload_func_registry(filename: str) -> None:
+    """Raise UsageError: reading such a file would run code."""
+    raise _refused("load_workload_func_registry", filename)
+
+
+def _refused(name: str, filename: str) -> UsageError:
+    return UsageError(
+        "it holds Python objects, and reading it could run code",
+        asked=f"{name}({filename!r})",
+        legal="import the file that registers the functions; serialize_workload_registry_entry(key) for tensors",
+    )
 
 
 def _unknown(what: str) -> WorkloadError:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from autosched.asking import Asked
 from autosched.errors import AutoschedError, NoValueYet, WorkloadError
 from autosched.ir.expr import const
 from autosched.ir.visit import post_order
@@ -23,7 +24,8 @@ from autosched.space.space import SearchSpace
 from autosched.space.workload import Template, Workload, WorkloadFunction
 from autosched.target import Target
 from autosched.te.graph_json import workload_key
-from autosched.te.tensor import ComputeOp, Graph, Tensor
+from autosched.te.tensor import ComputeOp, Graph
+from autosched.tvm.autotvm.measure import inputs_first
 from autosched.tvm.autotvm.task.dispatcher import ApplyConfig
 from autosched.tvm.autotvm.task.space import (
     ConfigEntity,
@@ -103,7 +105,7 @@ class TracedTask:
         first = 0 if self.space.is_index_valid(0) else self.space.get_next_index(0) or 0
         with self.target:
             _, tensors = task.instantiate(self.space.get(first))
-        args = _inputs_first(tensors)
+        args = inputs_first(tensors)
         name = re.sub(r"\W+", "_", task.name).strip("_") or "task"
         function = WorkloadFunction(lambda: args, None)
         function.name = name
@@ -147,7 +149,7 @@ class TracedTask:
             raise NoValueYet("a knob says what is computed", asked="a template", legal="a choice", names=tuple(knobs))
         if cfg.errors:
             raise WorkloadError("; ".join(cfg.errors), asked=f"template {self.task.name}")
-        if workload_key(_inputs_first(tensors)) != self.workload.key:
+        if workload_key(inputs_first(tensors)) != self.workload.key:
             raise WorkloadError(
                 "what it computes depends on the configuration",
                 asked=f"template {self.task.name}",
@@ -194,7 +196,7 @@ class TracedTask:
             s.among(knobs, rows, "the template's filter keeps it")
 
     # -- the way back -----------------------------------------------------------------------------
-    def config_of(self, record: Record) -> ConfigEntity:
+    def config_of(self, record: Record | Asked) -> ConfigEntity:
         """Return the configuration that was measured."""
         chosen = {i[1]: i[2] for i in record.trace if i[0] == "choose"}
         knob: list[int] = []
@@ -225,7 +227,3 @@ class TracedTask:
                 if indices is not None:
                     return number, indices
         return None
-
-
-def _inputs_first(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    return tuple(sorted(tensors, key=lambda t: bool(t.op.input_tensors) or isinstance(t.op, ComputeOp)))

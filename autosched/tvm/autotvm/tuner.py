@@ -1,7 +1,7 @@
 """AutoTVM's tuners: names and options for strategies and models of the one tuning loop.
 
-A log as first data of a cost model is looked up in the spaces of its own tasks, where its configurations have the
-features that candidates have here. It does not name the device, so times are compared task by task only.
+`Tuner.tune` hands the task to `autosched.tune`. A program that has a builder or a runner of its own, or a tuner with
+`next_batch` and `update` of its own, gets AutoTVM's loop: ask for a batch, measure it, tell the tuner.
 """
 
 from __future__ import annotations
@@ -10,29 +10,25 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from os import PathLike
+from math import inf
+from statistics import median
 from typing import Any
 
-import numpy as np
-
-from autosched.errors import AutoschedError, UsageError
-from autosched.records import Record, RecordLog, default_path
-from autosched.runtime.device import with_machine
-from autosched.space.space import SearchSpace
+from autosched.asking import Study, ask_and_tell
+from autosched.errors import UsageError
+from autosched.records import Record
+from autosched.search import Candidate, Trial
 from autosched.tuning import Event, TrialDone, tune
-from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult, options_of
+from autosched.tvm._missing import missing
+from autosched.tvm.autotvm.cost_model import XGBoostCostModel
+from autosched.tvm.autotvm.history import STATUS, Pairs, of_template, write_history
+from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult, create_measure_batch, is_local, options_of
 from autosched.tvm.autotvm.task.space import ConfigEntity
-from autosched.tvm.autotvm.task.task import Task, create
+from autosched.tvm.autotvm.task.task import Task
 from autosched.tvm.autotvm.tracing import TracedTask
 from autosched.tvm.tuning_common import ERROR_NUMBERS, MeasureErrorNo, log_note
 
 _logger = logging.getLogger("autotvm")
-
-#: measurements of a log
-Pairs = list[tuple[MeasureInput, MeasureResult]]
-
-_STATUS = {number: status for status, number in reversed(ERROR_NUMBERS.items())}
-_DEVICE = {"name": "the device of an AutoTVM log"}
 
 
 class Tuner:
@@ -54,7 +50,11 @@ class Tuner:
         self.n_trial = 0
         self.result: Any = None
         self.range_idx: tuple[int, int] | None = None
+        self.space = task.config_space
+        #: indices of the configurations that were asked for
+        self.visited: Any = set()
         self._history: Pairs = []
+        self._told: tuple[TracedTask, Study] | None = None
 
     def tune(
         self,
@@ -71,7 +71,13 @@ class Tuner:
         Each callback gets this tuner, a list of MeasureInput and one of MeasureResult. Every candidate is
         verified, and `best_config` is chosen by measuring the best once more against each other. Raises the errors
         of `autosched.tune`.
+
+        With a Builder, a Runner, or a `next_batch` of a program's own, batches go through these, and what they say
+        counts: nothing is verified or measured again.
         """
+        if not is_local(measure_option) or self._is_own:
+            self._tune_in_batches(n_trial, measure_option, early_stopping, callbacks)
+            return
         traced = TracedTask(self.task, self.range_idx)
         self.n_trial = min(n_trial, len(self.task.config_space))
         count = 0
@@ -82,6 +88,7 @@ class Tuner:
             if isinstance(event, TrialDone):
                 count += 1
                 inp, result = _pair(self.task, traced.config_of(event.record), event.record)
+                self._visit(inp.config.index)
                 self._remember(inp, result, count)
                 for callback in callbacks:
                     callback(self, [inp], [result])
@@ -114,19 +121,81 @@ class Tuner:
             self.best_config, self.best_measure_pair, self.best_iter = inp.config, (inp, result), trial
             self.best_flops = (self.task.flop or 0.0) / _mean(result)
 
-    def __init_subclass__(cls) -> None:
-        """Raises UsageError for a tuner of a program's own: it would never be asked."""
-        for name in ("next_batch", "update"):
-            if name in vars(cls):
-                raise UsageError(
-                    "the loop asks strategies, which see points and no tasks",
-                    asked=f"{cls.__name__}.{name}",
-                    legal="a strategy with propose and observe, and strategy = 'file.py:Class': see docs/search.md",
-                )
+    # -- in batches -------------------------------------------------------------------------------
+    @property
+    def _is_own(self) -> bool:
+        """Whether the class says itself what to try."""
+        return any(getattr(type(self), name).__module__ != __name__ for name in ("next_batch", "update", "has_next"))
+
+    def _tune_in_batches(
+        self,
+        n_trial: int,
+        measure_option: Mapping[str, Any],
+        early_stopping: int | None,
+        callbacks: Sequence[Callable[..., Any]],
+    ) -> None:
+        measure_batch = create_measure_batch(self.task, measure_option)
+        self.n_trial, count = n_trial, 0
+        while count < n_trial and self.has_next():
+            configs = list(self.next_batch(min(measure_batch.n_parallel, n_trial - count)))  # type: ignore[attr-defined]
+            if not configs or (early_stopping is not None and count >= self.best_iter + early_stopping):
+                break
+            inputs = [MeasureInput(self.task.target, self.task, config) for config in configs]
+            results = measure_batch(inputs)
+            for inp, result in zip(inputs, results, strict=True):
+                count += 1
+                self._remember(inp, result, count)
+            self.update(inputs, results)
+            for callback in callbacks:
+                callback(self, inputs, results)
+
+    @property
+    def _study(self) -> tuple[TracedTask, Study]:
+        """The strategy as it is asked and told in batches."""
+        if self._told is None:
+            traced = TracedTask(self.task, self.range_idx)
+            study = ask_and_tell(
+                traced.workload,
+                traced.target,
+                strategy=self.strategy,
+                strategy_options=self.options,
+                model=self.model,
+            )
+            self._told = traced, study
+        return self._told
+
+    def _visit(self, index: int) -> None:
+        self.visited.add(index)
+
+    def next_batch(self, batch_size: int) -> list[ConfigEntity]:
+        """Return up to `batch_size` configurations to measure, none when all were tried."""
+        traced, study = self._study
+        found = [traced.config_of(asked) for asked in study.ask(batch_size)]
+        for config in found:
+            self._visit(config.index)
+        return found
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Learn from measurements, of whatever configurations of the task."""
+        traced, study = self._study
+        trials = []
+        for inp, result in zip(inputs, results, strict=True):
+            self._visit(inp.config.index)
+            point = traced.point_of(inp.config, study.space)
+            if point is None:
+                continue
+            good = result.error_no == MeasureErrorNo.NO_ERROR
+            costs = tuple(float(c) for c in result.costs) if good else ()
+            status = "ok" if good else STATUS.get(MeasureErrorNo(result.error_no), "runtime")
+            trials.append(Trial(Candidate(*point), status, median(costs) if good else inf, costs))
+        study.observe(trials)
 
     def has_next(self) -> bool:
         """Return whether the space has configurations that were not tried."""
-        return self.result is None or self.result.trials < len(self.task.config_space)
+        return len(self.visited) < len(self.space)
+
+    def set_error_threshold(self, threshold: int) -> None:
+        """Change nothing: each failure is told as it comes."""
 
     def reset(self) -> None:
         """Forget the best."""
@@ -157,28 +226,79 @@ def _pair(task: Task, config: ConfigEntity, r: Record) -> tuple[MeasureInput, Me
     )
 
 
-class RandomTuner(Tuner):
-    """Draws every configuration with equal chances: of all, or from index `range_idx[0]` to `range_idx[1]`."""
+class IndexBaseTuner(Tuner):
+    """Base of tuners that go by index: from `range_idx[0]` to `range_idx[1]`, or over all.
+
+    `begin_idx` is the first index, `end_idx` the one after the last; `visited_max` of the `range_length` indices
+    between them are valid. Raises UsageError for a range that is no part of the space.
+    """
 
     def __init__(self, task: Task, range_idx: tuple[int, int] | None = None) -> None:
         super().__init__(task)
-        if range_idx is None:
-            return
-        first, last = range_idx
-        end = task.config_space.range_length
+        end = self.space.range_length
+        first, last = range_idx or (0, end - 1)
         if not 0 <= first <= last < end:
             raise UsageError(
                 "it is no part of the space",
                 asked=f"range_idx={range_idx!r}",
                 legal=f"the first and the last index, from 0 to {end - 1}",
             )
-        self.range_idx = first, last
+        self.range_idx = range_idx and (first, last)
+        self.begin_idx, self.end_idx = first, last + 1
+        self.range_length = self.end_idx - first
+        self.visited_max = self.space.subrange_length(first, self.end_idx)
+        self.visited: list[int] = []
+
+    def _visit(self, index: int) -> None:
+        if index not in self.visited:
+            self.visited.append(index)
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Learn nothing."""
+
+    def has_next(self) -> bool:
+        """Return whether the range has configurations that were not tried."""
+        return len(self.visited) < self.visited_max
 
 
-class GridSearchTuner(RandomTuner):
-    """Tries all configurations in order, or those from index `range_idx[0]` to `range_idx[1]`."""
+class RandomTuner(IndexBaseTuner):
+    """Draws every configuration with equal chances: of all, or from index `range_idx[0]` to `range_idx[1]`."""
+
+    def next_batch(self, batch_size: int) -> list[ConfigEntity]:
+        """Return up to `batch_size` configurations that were not tried."""
+        found: list[ConfigEntity] = []
+        while len(found) < batch_size and self.has_next():
+            index = self.space.get_rand_index(self.begin_idx, self.end_idx, to_exclude=self.visited)
+            self._visit(index)
+            found.append(self.space.get(index))
+        return found
+
+
+class GridSearchTuner(IndexBaseTuner):
+    """Tries all configurations in order, or those from index `range_idx[0]` to `range_idx[1]`.
+
+    `index` is the next one.
+    """
 
     strategy = "grid"
+
+    def __init__(self, task: Task, range_idx: tuple[int, int] | None = None) -> None:
+        super().__init__(task, range_idx)
+        self.index: int | None = self.begin_idx if self.space.is_index_valid(self.begin_idx) else self._after()
+
+    def _after(self) -> int | None:
+        at = self.begin_idx if not hasattr(self, "index") else self.index
+        following: int | None = self.space.get_next_index(at, start=self.begin_idx, end=self.end_idx)
+        return following
+
+    def next_batch(self, batch_size: int) -> list[ConfigEntity]:
+        """Return the next configurations, up to `batch_size`."""
+        found: list[ConfigEntity] = []
+        while len(found) < batch_size and self.index is not None:
+            self._visit(self.index)
+            found.append(self.space.get(self.index))
+            self.index = self._after()
+        return found
 
 
 class GATuner(Tuner):
@@ -188,6 +308,7 @@ class GATuner(Tuner):
 
     def __init__(self, task: Task, pop_size: int = 100, elite_num: int = 3, mutation_prob: float = 0.1) -> None:
         super().__init__(task, population=pop_size, elite=elite_num, mutation=mutation_prob)
+        self.pop_size, self.elite_num, self.mutation_prob = min(pop_size, len(self.space)), elite_num, mutation_prob
 
 
 class DropletTuner(Tuner):
@@ -232,67 +353,33 @@ class XGBTuner(Tuner):
                 f"{loss_type!r} is no loss", asked="XGBTuner(loss_type=..)", legal="reg, rank, rank-binary"
             )
         super().__init__(task, plan=plan_size, diverse=diversity_filter_ratio is not None)
+        self.plan_size = plan_size
+        self.cost_model = XGBoostCostModel(task, feature_type, loss_type, num_threads, log_interval)
+        #: indices that `update` was told of, and their FLOP/s
+        self.xs: list[int] = []
+        self.ys: list[float] = []
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Learn from measurements."""
+        super().update(inputs, results)
+        for inp, result in zip(inputs, results, strict=True):
+            self.xs.append(inp.config.index)
+            self.ys.append(0.0 if result.error_no else (self.task.flop or 1.0) / _mean(result))
+
+    def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
+        """Let the model begin with the measurements of a log, unless they are fewer than `min_seed_records`."""
+        super().load_history(data_set, min_seed_records)
+        if self._history:
+            base = self.cost_model.spawn_base_model()
+            base.fit_log(self._history, self.plan_size, min_seed_records)
+            self.cost_model.load_basemodel(base)
 
 
-# -- logs as first data of a model --------------------------------------------------------------------
-
-
-def of_template(task: Task, pairs: Iterable[tuple[MeasureInput, MeasureResult]]) -> Pairs:
-    """Return the measurements of the task's template for its kind of target, of any arguments."""
-    assert task.target is not None
-    return [(i, r) for i, r in pairs if i.task.name == task.name and i.target.kind == task.target.kind]
-
-
-def write_history(task: Task, pairs: Pairs, folder: str | PathLike[str]) -> int:
-    """Write the measurements to `folder` as records with features. Return how many they are.
-
-    Tasks and configurations that the template no longer has are passed over with a warning.
-    """
-    by_task: dict[tuple[object, ...], Pairs] = {}
-    for inp, result in pairs:
-        by_task.setdefault(inp.task.args, []).append((inp, result))
-    written = 0
-    for args, group in by_task.items():
-        try:
-            traced = TracedTask(create(task.name, args, task.target))
-            space: SearchSpace = traced.workload.search_space(with_machine(traced.target), {})
-            records = records_of(traced, space, group)
-        except AutoschedError as error:
-            _logger.warning("%d measurements of %s%r teach nothing: %s", len(group), task.name, args, error)
-            continue
-        if len(records) < len(group):
-            lost = len(group) - len(records)
-            _logger.warning("%d of %d configurations of %s%r are not in its space", lost, len(group), task.name, args)
-        log = RecordLog(default_path(traced.workload.name, traced.target.kind, folder))
-        for record in records:
-            log.append(record)
-        written += len(records)
-    return written
-
-
-def records_of(traced: TracedTask, space: SearchSpace, pairs: Pairs) -> list[Record]:
-    """Return measurements as records with features, less configurations that are not in the space."""
-    w = traced.workload
-    about = {"name": w.name, "key": w.key, "params": {}, "args": w.describe_args(), "sizes": {}}
-    found = []
-    for inp, result in pairs:
-        point = traced.point_of(inp.config, space)
-        if point is None:
-            continue
-        sketch = space.sketches[point[0]]
-        rows = np.array([point[1]], dtype=np.int64).reshape(1, -1)
-        if not sketch.mask(rows)[0]:
-            continue
-        ok = result.error_no == MeasureErrorNo.NO_ERROR
-        record = Record(
-            workload=about,
-            target=str(traced.target),
-            device=_DEVICE,
-            sketch=sketch.name,
-            trace=sketch.trace,
-            knobs=sketch.values(point[1]),
-            status=_STATUS.get(MeasureErrorNo(result.error_no), "runtime"),
-            samples=tuple(result.costs) if ok else (),
-        )
-        found.append(record.with_features(space.feature_version, sketch.features(rows)[0]))
-    return found
+_INSTEAD = {
+    **dict.fromkeys(
+        ("ModelBasedTuner", "CostModel", "ModelOptimizer", "SimulatedAnnealingOptimizer", "FeatureCache"),
+        "XGBTuner; a model or a strategy of one's own: docs/search.md; or a Tuner with next_batch and update",
+    ),
+    "submodular_pick": "XGBTuner(.., diversity_filter_ratio=..)",
+}
+__getattr__ = missing("autotvm.tuner", globals(), _INSTEAD)

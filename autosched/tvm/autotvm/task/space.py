@@ -330,7 +330,13 @@ class ConfigSpace:
         return 0 <= index < self.range_length and (not self.filters or bool(self._mask[index]))
 
     def subrange_length(self, start: int, end: int) -> int:
-        """Count the valid indices from `start` to `end - 1`."""
+        """Count the valid indices from `start` to `end - 1`. Raises UsageError for a range outside of the space."""
+        if not 0 <= start <= end <= self.range_length:
+            raise UsageError(
+                "it is no part of the space",
+                asked=f"subrange_length({start}, {end})",
+                legal=f"0 to {self.range_length}, the end not included",
+            )
         return end - start if not self.filters else int(self._mask[start:end].sum())
 
     def point2knob(self, point: int) -> list[int]:
@@ -403,10 +409,12 @@ class ConfigSpace:
         return {name: space[k] for (name, space), k in zip(self.space_map.items(), self.point2knob(index), strict=True)}
 
     def get(self, index: int) -> ConfigEntity:
-        """Return the configuration with this index. Raises IndexError where there is none."""
+        """Return the configuration with this index. Raises IndexError where there is none, or a filter rejects it."""
         index = int(index)
         if not 0 <= index < self.range_length:
             raise IndexError(f"index {index} is not in a space of {self.range_length} configurations")
+        if not self.is_index_valid(index):
+            raise IndexError(f"a filter of the space rejects configuration {index}")
         return ConfigEntity(index, self.code_hash, self.entities_at(index))
 
     def __iter__(self) -> Iterator[str]:
@@ -505,6 +513,13 @@ class FallbackConfigEntity(ConfigSpace):
 
     is_fallback = True
 
+    def _add(self, name: str, space: TransformSpace) -> list[Axis]:
+        decided = self._entity_map.get(name)
+        made = super()._add(name, space)
+        if decided is not None and decided.kind == space.kind:
+            self._entity_map[name] = decided
+        return made
+
     def __setitem__(self, name: str, entity: Entity) -> None:
         self._entity_map[name] = entity
 
@@ -516,6 +531,12 @@ class FallbackConfigEntity(ConfigSpace):
                 f"it has not {len(constraints)} loops" if space is not None else "no split of that name is defined",
                 asked=f"fallback_split({name!r}, {list(constraints)})",
                 legal=", ".join(f"{n}: {s.num_output}" for n, s in self.space_map.items() if s.kind == "sp"),
+            )
+        if any(n < 1 and n != -1 for n in constraints):
+            raise UsageError(
+                "a loop has one iteration at least",
+                asked=f"fallback_split({name!r}, {list(constraints)})",
+                legal="the most iterations of each loop, or -1 for any number",
             )
         left, size = space.product, [0] * space.num_output
         for i in reversed(range(space.num_output)):

@@ -15,10 +15,11 @@ from autosched.errors import UsageError, WorkloadError
 from autosched.ir.expr import Expr
 from autosched.schedule.schedule import Schedule
 from autosched.target import Target
-from autosched.te.tensor import Graph, PlaceholderOp, Tensor, placeholder
-from autosched.te.work import work_of
+from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor, placeholder
 from autosched.tvm.autotvm.task.dispatcher import ApplyConfig, DispatchContext
+from autosched.tvm.autotvm.task.dispatcher import get_config as get_config
 from autosched.tvm.autotvm.task.space import ConfigSpace
+from autosched.tvm.flops import operations
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -164,7 +165,7 @@ class Task:
         with ApplyConfig(config):
             sch, tensors = self.func(*self.args)
         if not self.flop:
-            self.flop = config.flop or compute_flop(sch)
+            self.flop = config.flop or _flop(sch)
         return sch, tensors
 
     def __repr__(self) -> str:
@@ -183,6 +184,24 @@ def create(task_name: str, args: Sequence[Any], target: Any, target_host: Any = 
 
 
 def compute_flop(sch: Schedule) -> float:
-    """Count the floating-point operations of one call; 0 for lengths that are not known, and for integers."""
-    work = work_of(sch.arguments, {})
-    return float(work.flops) if work is not None else 0.0
+    """Count the operations of one call, of whatever types.
+
+    Raises WorkloadError where there are none, for reductions of tuples, and for what is no `te.compute`.
+    """
+    ops = Graph.of(sch.arguments).ops
+    tuples = [op.name for op in ops if isinstance(op, ComputeOp) and len(op.body) > 1]
+    count = 0.0 if tuples else operations(ops, typed=False)
+    if not count:
+        raise WorkloadError(
+            f"{tuples[0]} has several results" if tuples else "it only moves data",
+            asked="compute_flop",
+            legal="cfg.add_flop(n) in the template",
+        )
+    return count
+
+
+def _flop(sch: Schedule) -> float:
+    try:
+        return compute_flop(sch)
+    except WorkloadError:
+        return 0.0

@@ -9,8 +9,9 @@ from ansor_logs import matmul, matmul_relu
 from autosched.errors import AutoschedError, RecordError, UsageError
 from autosched.ir.expr import is_const
 from autosched.testing.oracle import check_against_reference
-from autosched.tvm import auto_scheduler, build
+from autosched.tvm import auto_scheduler, build, te
 from autosched.tvm.auto_scheduler import PreloadCustomSketchRule as Custom
+from autosched.tvm.auto_scheduler import _ffi_api
 from autosched.tvm.auto_scheduler.loop_state import State
 
 ARGS = (16, 32, 8)
@@ -46,8 +47,8 @@ def test_each_state_of_a_rule_is_a_sketch() -> None:
     as_it_is, tiled = policy_of().generate_sketches()
     assert extents(as_it_is) == [16, 32, 8]
     assert extents(tiled) == [2, 4, 2, 32, 8]
-    assert [x.iter_kind for x in tiled.stages[2].iters] == ["spatial"] * 4 + ["reduce"]
-    assert [x.annotation for x in tiled.stages[2].iters] == ["parallel", *["none"] * 4]
+    assert [x.iter_kind for x in tiled.stages[2].iters] == [0] * 4 + [1]
+    assert [x.annotation for x in tiled.stages[2].iters] == [State.ANNOTATION_TRANS_TABLE["parallel"], *[0] * 4]
 
 
 def test_a_rule_that_passes_changes_nothing() -> None:
@@ -79,7 +80,7 @@ def test_going_on_with_a_stage_leaves_it_to_the_generator() -> None:
     task = auto_scheduler.SearchTask(func=f"ansor_logs.{matmul_relu.__name__}", args=(16, 16, 16), target="llvm")
     policy = policy_of(last_only, is_last, task)
     names = {x.op.name: x for x in policy.generate_sketches()[0].stages}
-    assert names["D"].iters[0].annotation == "parallel"
+    assert names["D"].iters[0].annotation == State.ANNOTATION_TRANS_TABLE["parallel"]
     assert len(names["C"].iters) > 3  # tiled by the generator
 
 
@@ -117,7 +118,7 @@ def test_open_lengths_are_knobs_and_every_point_is_right() -> None:
         check_against_reference(w.args, sketch.schedule(), policy.task.target, inputs, "interpreter", knobs)
     (state,) = policy.generate_sketches()
     assert not is_const(state[state.stage_ops[-1]].iters[-1].range.extent)
-    assert [x.compute_at for x in state.stages] == ["root", "root", "iter", "root"]
+    assert [x.compute_at for x in state.stages] == [0, 0, 2, 0]
 
 
 def test_a_rule_is_tuned_with_and_its_records_need_it_no_more(tmp_path) -> None:
@@ -145,7 +146,8 @@ def test_a_rule_is_tuned_with_and_its_records_need_it_no_more(tmp_path) -> None:
 def test_on_a_gpu_work_items_compute_what_a_rule_leaves_alone() -> None:
     task = task_of("opencl")
     sketches = policy_of(task=task).generate_sketches()
-    assert {"blockIdx.x", "threadIdx.x"} <= {x.annotation for x in sketches[0].stages[2].iters}
+    threads = {State.ANNOTATION_TRANS_TABLE[name] for name in ("blockIdx.x", "threadIdx.x")}
+    assert threads <= {x.annotation for x in sketches[0].stages[2].iters}
 
 
 def test_states_are_edited_by_hand_and_are_data() -> None:
@@ -208,3 +210,46 @@ def test_what_a_state_refuses(edit, error, why) -> None:
     with pytest.raises(error, match=why):
         edit(s, dag.ops[-1], i, j)
     assert not s.transform_steps
+
+
+def with_its_reader(policy, state, stage_id):
+    """Tiles of a matmul inside of those of what reads it, element by element."""
+    dag = policy.search_task.compute_dag
+    s = State(state, dag)
+    consumers = _ffi_api.SearchPolicyUtilsGetConsumers(policy.search_task, s.state_object, stage_id)
+    assert len(consumers) == 1
+    number = int(consumers.items()[0][0])
+    assert _ffi_api.SearchPolicyUtilsIsElementwiseMatch(policy.search_task, s.state_object, stage_id, number)
+    c, d = s.stage_ops[stage_id], s.stage_ops[number]
+    i, _, _ = s[c].iters
+    y, x = s[d].iters
+    s.split(c, i, [None])
+    outer, inner = s.follow_split(d, y, len(s.transform_steps) - 1, 1)
+    s.reorder(d, [outer, x, inner])
+    s.compute_at(c, d, outer)
+    return [[s.state_object, stage_id - 1]]
+
+
+def test_a_reader_waits_for_the_rule_of_what_it_reads() -> None:
+    def is_sum(policy, state, stage_id):
+        stage = State(state, policy.search_task.compute_dag).stages[stage_id]
+        return Custom.APPLY_AND_SKIP_REST if len(stage.iters) == 3 else Custom.PASS
+
+    A, B = te.placeholder((16, 16), name="A"), te.placeholder((16, 16), name="B")
+    k = te.reduce_axis((0, 16), name="k")
+    C = te.compute((16, 16), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    D = te.compute((16, 16), lambda i, j: C[i, j] + 1.0, name="D")
+    E = te.compute((16, 16), lambda i, j: te.max(D[i, j], 0.0), name="E")
+    task = auto_scheduler.SearchTask(compute_dag=auto_scheduler.ComputeDAG([A, B, E]), target="llvm")
+    policy = policy_of(with_its_reader, is_sum, task)
+    (state,) = policy.generate_sketches()
+    assert [x.compute_at for x in state.stages] == [0, 0, 2, 1, 0]
+    assert state.stages[4].iters[0].annotation == State.ANNOTATION_TRANS_TABLE["parallel"]
+    w = task.workload
+    sketch = policy.space.sketches[0]
+    for number in range(sketch.valid_points.count):
+        knobs = sketch.values(sketch.valid_points.rows([number])[0].tolist())
+        check_against_reference(w.args, sketch.schedule(), task.target, w.sample_inputs(), "interpreter", knobs)
+    plain = State(auto_scheduler.loop_state.StateObject(), task.compute_dag)
+    assert not _ffi_api.SearchPolicyUtilsIsElementwiseMatch(task, plain.state_object, 0, 4)
+    assert list(_ffi_api.SearchPolicyUtilsGetConsumers(task, plain.state_object, 2)) == [3]

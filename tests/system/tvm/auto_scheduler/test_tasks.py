@@ -20,6 +20,7 @@ from autosched.target import Target
 from autosched.tuning import TuneResult, tune
 from autosched.tvm import auto_scheduler, build, te
 from autosched.tvm.auto_scheduler import search_task
+from autosched.tvm.auto_scheduler.task_scheduler import LogEstimatedLatency, TaskSchedulerCallback
 
 FUSED, CACHED, GPU_MATMUL = LOGS[:3]
 ARGS = (16, 16, 8)
@@ -170,7 +171,7 @@ def test_arrays_to_measure_on() -> None:
     assert task.inputs()[0] is a and task.inputs()[1].shape == (8, 16)
     assert make_task().inputs() is None and task.task_input_names == ("A",)
     with pytest.raises(WorkloadError, match="'X' is no input of it\n  inputs: A, B"):
-        make_task(task_inputs={"X": a})
+        make_task(task_inputs={"X": a}).inputs()
 
 
 def test_hardware_params_are_options_of_the_target() -> None:
@@ -206,7 +207,7 @@ def test_tasks_of_a_computation_without_a_function() -> None:
     assert task.workload_key == dag.workload_key() and task.workload.key == dag.key
     from_schedule = auto_scheduler.ComputeDAG(te.create_schedule(dag.tensors[-1].op))
     assert from_schedule.key == dag.key and dag.flop_ct == 2 * 8**3
-    assert repr(dag).splitlines()[-1] == "C[i, j] = sum(A[i, k] * B[k, j], axis=[k])"
+    assert repr(dag).splitlines()[-1] == "C(i, j) += A[i, k] * B[k, j]"
     recovered = auto_scheduler.measure.recover_measure_input(
         auto_scheduler.measure_record.decode(FUSED.line())[0], rebuild_state=True
     )
@@ -226,8 +227,8 @@ def test_tasks_of_a_computation_without_a_function() -> None:
         (lambda: auto_scheduler.LocalBuilder(build_func="ndk"), UsageError, "runs on this machine"),
         (lambda: auto_scheduler.LocalRunner(device=1), UsageError, "the target says on which device"),
         (lambda: auto_scheduler.RPCRunner("key", "host", 9190), UsageError, "run on this machine"),
-        (lambda: auto_scheduler.XGBModel(model_file="m"), UsageError, "a model is trained anew"),
-        (lambda: auto_scheduler.XGBModel().load("m"), UsageError, "a model is trained anew"),
+        (lambda: auto_scheduler.XGBModel(model_file="m"), RecordError, "cannot read records"),
+        (lambda: auto_scheduler.XGBModel().predict_stages(None, []), UsageError, "a score is of a whole program"),
         (lambda: auto_scheduler.SketchPolicy(None, "xgb"), UsageError, "'xgb' is no cost model"),
         (lambda: auto_scheduler.SketchPolicy(None, params={"eps": 1}), UsageError, "no parameter 'eps'"),
         (lambda: auto_scheduler.SketchPolicy(None, init_search_callbacks=[3]), UsageError, "3 is none"),
@@ -237,7 +238,7 @@ def test_tasks_of_a_computation_without_a_function() -> None:
         (lambda: auto_scheduler.TaskScheduler([]), UsageError, "there are 0 tasks"),
         (lambda: auto_scheduler.TaskScheduler([make_task()], [1, 2]), UsageError, "1 tasks and 2 weights"),
         (lambda: auto_scheduler.TaskScheduler([make_task()], strategy="x"), UsageError, "no strategy 'x'"),
-        (lambda: auto_scheduler.TaskScheduler([make_task()], callbacks=[1]), UsageError, "none of ours"),
+        (lambda: auto_scheduler.TaskScheduler([make_task()], callbacks=[1]), UsageError, "1 is no callback"),
         (lambda: auto_scheduler.TaskScheduler([make_task()]).tune(make_options(0)), UsageError, "0 trials are not"),
         (
             lambda: auto_scheduler.TaskScheduler([make_task()]).tune(make_options(1), "x.y"),
@@ -250,7 +251,7 @@ def test_tasks_of_a_computation_without_a_function() -> None:
             "not one for each task",
         ),
         (lambda: auto_scheduler.extract_tasks, AttributeError, "graphs of operators are not read yet"),
-        (lambda: auto_scheduler.feature, AttributeError, "autosched.space.features"),
+        (lambda: auto_scheduler.feature.unpack_feature, AttributeError, "arrays are returned as they are"),
     ],
 )
 def test_what_is_refused(call, error, why) -> None:
@@ -260,16 +261,13 @@ def test_what_is_refused(call, error, why) -> None:
 
 def test_parameters_that_change_nothing_are_told(caplog) -> None:
     task = make_task()
-    auto_scheduler.SketchPolicy(task, params={"eps_greedy": 0.05})
-    assert not caplog.text
     auto_scheduler.SketchPolicy(task, params={"eps_greedy": 0.5})
-    assert "eps_greedy change nothing here" in caplog.text
+    assert not caplog.text
+    auto_scheduler.SketchPolicy(task, params={"max_vectorize_size": 8})
+    assert "max_vectorize_size change nothing here" in caplog.text
 
 
-def test_the_layout_of_callers_is_not_rewritten() -> None:
-    dag, state = FUSED.task().compute_dag, auto_scheduler.measure_record.decode(FUSED.line())[0].state
-    with pytest.raises(UsageError, match="nothing here rewrites callers"):
-        dag.apply_steps_from_state(state, auto_scheduler.LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED)
+def test_layouts_by_default() -> None:
     default = auto_scheduler.LayoutRewriteOption.get_target_default
     assert default(Target("llvm")) == 1 and default(Target("opencl")) == 0
 
@@ -281,16 +279,39 @@ def test_source_of_the_best(tmp_path) -> None:
     assert "__shared__" in GPU_MATMUL.task("cuda").print_best(path, "cuda")
 
 
+class Turns(TaskSchedulerCallback):
+    """Remembers the turns of tasks."""
+
+    def __init__(self) -> None:
+        self.told = []
+
+    def pre_tune(self, task_scheduler, task_id) -> None:
+        self.told.append(("begin", task_id))
+
+    def post_tune(self, task_scheduler, task_id) -> None:
+        self.told.append(("end", task_id, task_scheduler.task_cts[task_id] > 0))
+
+
 def test_several_tasks(tmp_path, capsys) -> None:
-    log = tmp_path / "all.json"
-    tasks = [make_task(desc="first"), make_task()]
-    together = auto_scheduler.TaskScheduler(tasks, [2, 1], load_log_file=None)
+    log, latency, turns = tmp_path / "all.json", tmp_path / "latency.tsv", Turns()
+    tasks = [
+        make_task(desc="first"),
+        auto_scheduler.SearchTask(func="ansor_logs.matmul", args=(32, 8, 8), target="llvm"),
+    ]
+    told = [turns, LogEstimatedLatency(latency)]
+    together = auto_scheduler.TaskScheduler(tasks, [2, 1], load_log_file=None, callbacks=told)
     together.tune(make_options(4, auto_scheduler.RecordToFile(log), verbose=1), per_task_early_stopping=50)
     assert together.task_cts == [2, 2] and together.best_score == pytest.approx(
         2 * together.best_costs[0] + together.best_costs[1]
     )
     assert "| first " in capsys.readouterr().out
     assert tasks[1].apply_best(log)[0]
+    for inp, _ in auto_scheduler.load_records(log):  # of one function, so of one file of records
+        of = tasks[0] if inp.task.workload_key == tasks[0].workload_key else tasks[1]
+        assert inp.state.record.key == of.compute_dag.key
+    assert {("begin", 0), ("begin", 1), ("end", 0, True), ("end", 1, True)} <= set(turns.told)
+    line = latency.read_text().splitlines()[-1].split("\t")
+    assert line[::2] == ["ElapsedTime(s)", "EstimatedLatency(ms)", "Trials"] and float(line[3]) > 0
 
 
 def test_targets_that_are_none() -> None:

@@ -213,11 +213,3 @@ def test_names_where_programs_look_for_them(capsys: pytest.CaptureFixture[str]) 
     finally:
         autotvm.GLOBAL_SCOPE.silent = False
     assert capsys.readouterr().err == ""
-
-
-def test_a_tuner_of_a_program_s_own_is_told_what_to_write() -> None:
-    with pytest.raises(UsageError, match="the loop asks strategies"):
-
-        class Mine(autotvm.tuner.Tuner):
-            def next_batch(self, batch_size):
-                return []

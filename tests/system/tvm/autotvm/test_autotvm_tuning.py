@@ -395,7 +395,7 @@ def _small() -> autotvm.task.Task:
         (lambda: autotvm.tuner.XGBTuner(None, loss_type="l2"), "no loss"),
         (lambda: autotvm.tuner.DropletTuner(None, start_position=[1, 2]), "the descent begins"),
         (lambda: autotvm.callback.progress_bar(3, si_prefix="Q"), "no prefix"),
-        (lambda: autotvm.graph_tuner, "graphs of operators"),
+        (lambda: autotvm.graph_tuner, "layouts between the kernels"),
     ],
 )
 def test_what_is_not_here_says_so(call, why: str) -> None:
