@@ -109,11 +109,11 @@ def _found(tree: ast.AST) -> Iterator[tuple[str, int, tuple[str, ...]]]:
         of_call = node.func if isinstance(node, ast.Call) else node
         if of_call in inner or not isinstance(of_call, (ast.Attribute, ast.Name)):
             continue
-        name = _dotted(of_call, known, schedules)
-        if name and (isinstance(node, ast.Call) or isinstance(of_call, ast.Attribute)):
+        used = _dotted(of_call, known, schedules)
+        if used and (isinstance(node, ast.Call) or isinstance(of_call, ast.Attribute)):
             inner.update(ast.walk(of_call))
             keywords = [k.arg for k in node.keywords if k.arg] if isinstance(node, ast.Call) else []
-            yield name, of_call.lineno, tuple(keywords)
+            yield used, of_call.lineno, tuple(keywords)
 
 
 def _import_lines(tree: ast.AST) -> Iterator[tuple[str, int]]:
