@@ -30,7 +30,7 @@ def missing(module: str, names: dict[str, Any], instead: Mapping[str, str] | Non
     then, and have none, get one, too.
 
     names:   the module's `globals()`: the error lists the nearest of them
-    instead: name of TVM's -> what to use in its place
+    instead: name of TVM's -> what to use in its place, in this module and those below it
     """
     _INSTEAD[module] = instead or {}
     names.setdefault("__path__", [])  # Python asks finders for what is imported from packages only
@@ -51,16 +51,6 @@ def missing(module: str, names: dict[str, Any], instead: Mapping[str, str] | Non
         raise MissingName("there is no such name here", asked=asked, legal=replacement(dotted) or nearest)
 
     return __getattr__
-
-
-def complete(package: str, instead: Mapping[str, str]) -> None:
-    """Let every module of a package answer for names of TVM's that it lacks.
-
-    instead: name of TVM's -> what to use in its place
-    """
-    for name, module in list(sys.modules.items()):
-        if name.startswith(f"autosched.tvm.{package}.") and "__getattr__" not in vars(module):
-            vars(module)["__getattr__"] = missing(name.removeprefix("autosched.tvm."), vars(module), instead)
 
 
 def also_at(names: Mapping[str, str]) -> None:
@@ -147,7 +137,8 @@ def replacement(dotted: str) -> str:
     """What there is instead of a name or module of TVM's, without `tvm.`; empty where nothing is known."""
     while dotted:
         head, _, last = dotted.rpartition(".")
-        found = _INSTEAD.get(head, {}).get(last) or MODULES.get(dotted)
+        around = [head, *(head.rsplit(".", n)[0] for n in range(1, head.count(".") + 1))]
+        found = next((_INSTEAD[m][last] for m in around if last in _INSTEAD.get(m, {})), "") or MODULES.get(dotted)
         if found:
             return found
         dotted = head

@@ -22,7 +22,7 @@ dispatcher.py         contexts that choose a state
 
 from __future__ import annotations
 
-from autosched.tvm._missing import also_at, complete, missing
+from autosched.tvm._missing import also_at, missing
 from autosched.tvm.auto_scheduler import (
     _ffi_api,
     compute_dag,
@@ -93,9 +93,9 @@ _INSTEAD = {
     "ApplyHistoryBestOrSample": "auto_scheduler.ApplyHistoryBest, and SearchTask.tune with 0 trials",
     "DynamicGradientSearchTuner": "autosched.tune(.., strategy=..): see docs/search.md",
 }
-__getattr__ = missing("auto_scheduler", globals(), _INSTEAD)
-complete(
+__getattr__ = missing(
     "auto_scheduler",
+    globals(),
     {
         **_INSTEAD,
         **dict.fromkeys(

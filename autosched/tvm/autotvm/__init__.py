@@ -19,7 +19,7 @@ env.py         settings of all tuners
 
 from __future__ import annotations
 
-from autosched.tvm._missing import MODULES, also_at, complete, missing
+from autosched.tvm._missing import MODULES, also_at, missing
 from autosched.tvm.autotvm import callback, database, env, feature, measure, record, task, tophub, tuner, utils
 from autosched.tvm.autotvm.env import GLOBAL_SCOPE as GLOBAL_SCOPE
 from autosched.tvm.autotvm.measure import Builder as Builder
@@ -76,9 +76,9 @@ also_at(
     }
 )
 
-__getattr__ = missing("autotvm", globals(), {"graph_tuner": MODULES["autotvm.graph_tuner"]})
-complete(
+__getattr__ = missing(
     "autotvm",
+    globals(),
     {
         "graph_tuner": MODULES["autotvm.graph_tuner"],
         **dict.fromkeys(
