@@ -62,9 +62,9 @@ def export(
             what = as_workload(what)
         if isinstance(what, Workload):
             usual = what.usual_sizes()
-        what = _known(what, sizes)
+        known: Any = _known(what, sizes)
         options: dict[str, Any] = {"records": records, "name": name, "effort": effort, "specialize": True}
-        module = build(what, target, sizes=sizes, **options)
+        module = build(known, target, sizes=sizes, **options)
     written = _export(module, folder, usual, asked, force)
     return replace(written, provenance=module.provenance, signature=str(module.signature))
 

@@ -157,7 +157,7 @@ def _package(f: Interface) -> str:
 or, as a package that needs NumPy alone:
 
 ```sh
-pip wheel --no-deps ./python        # --no-build-isolation where there is no network
+pip wheel --no-deps ./python    # without a network: --no-build-isolation, and setuptools 70.1 or later
 pip install ./{package}-*.whl
 python3 -c "import {package}; help({package})"
 ```
