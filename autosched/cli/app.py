@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from autosched import __version__
-from autosched.cli.arguments import LIBRARIES, OF_MODELS, VERBS, add_arguments
+from autosched.cli.arguments import VERBS, add_arguments
 from autosched.cli.failures import exit_status, interruptible, readable_streams, warnings_as_lines
+from autosched.cli.model_arguments import LIBRARIES, OF_MODELS
 from autosched.cli.options import Parser, field_values, program
 from autosched.cli.record_arguments import RECORD_VERBS
 from autosched.errors import UsageError, did_you_mean

@@ -11,24 +11,12 @@ import inspect
 from collections.abc import Callable
 
 from autosched.cli import options
+from autosched.cli.model_arguments import OF_MODELS, TASK_TRIALS, compile_model
 from autosched.cli.record_arguments import RECORD_VERBS, compare, records, verb_table
-from autosched.report import PROGRESS_MODES
 from autosched.space import SPACES
 
-#: Trials of `tune` when neither --trials nor --budget says how long; of `tasks`, for each task.
-TUNE_TRIALS, TASK_TRIALS = 200, 100
-
-#: ends of files that hold a compiled model with its weights
-LIBRARIES = (".so", ".tar")
-
-#: how a pixel from 0 to 255 becomes a number: what is taken off, and what the rest is divided by, for each channel;
-#: those of ImageNet are torchvision's
-PIXELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
-    "raw": ((0.0,), (1.0,)),
-    "unit": ((0.0,), (255.0,)),
-    "centred": ((127.5,), (127.5,)),
-    "imagenet": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
-}
+#: Trials of `tune` when neither --trials nor --budget says how long.
+TUNE_TRIALS = 200
 
 _SHOWN = ("schedule", "loops", "source", "llvm", "asm", "hot", "passes", "space", "why", "records")
 #: shells that `complete` writes scripts for
@@ -77,110 +65,11 @@ def tune(parser: argparse.ArgumentParser) -> None:
         f"{TUNE_TRIALS}, or no limit with --budget; with --at, for all sizes together, by default 100 for each",
         least=0,
     )
-    _add_budget(parser, "stop after this time, such as 60s or 5m")
+    options.add_budget(parser, "stop after this time, such as 60s or 5m")
     parser.add_argument(
         "--input", metavar="IMAGE", help="tune on this image; it sets channels and dtype unless --param does"
     )
-    _add_search(parser, "folder to resume from and record to; default ./records if there is one, else your own")
-
-
-def compile_model(parser: argparse.ArgumentParser) -> None:
-    """Compile a model to files that need nothing of autosched, or to one library that `run` takes.
-
-    In a folder: for llvm a shared library with a header and objects; for c, C99 sources, which `cc` builds alone; for
-    opencl, kernels and a launcher. Kernels take the best records there are, else what a model of this machine predicts.
-
-    examples:
-      %(prog)s model.onnx -o model/
-      %(prog)s model.onnx -o model/ --target c --shape data:1x3x224x224
-      %(prog)s model.onnx -o model.so
-    """
-    _add_model(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="DIR",
-        required=True,
-        help="the folder to write, or a library with the weights inside, x.so or x.tar",
-    )
-    options.add_effort(parser)
-    options.add_flag(parser, "--arrays", "with --target c: weights as C arrays, too, so that nothing has to be loaded")
-    _add_source(parser)
-
-
-def tune_model(parser: argparse.ArgumentParser) -> None:
-    """Tune the kernels of a model under one budget, each as important as it is often called.
-
-    First the untuned model is compared with the reference evaluator of ONNX on random inputs. Records of kernels serve
-    every model with the same kernel. Ctrl-C ends the search and keeps what was found.
-
-    examples:
-      %(prog)s model.onnx --budget 10m
-    """
-    _add_model(parser)
-    options.add_count(parser, "--trials", f"trials for all kernels together; default {TASK_TRIALS} for each")
-    _add_budget(parser, "time for all kernels, such as 10m")
-    options.add_flag(parser, "--unverified", "do not compare with the reference first")
-    _add_search(parser, "folder to resume from and record to; default ./records if there is one, else your own")
-
-
-def run_model(parser: argparse.ArgumentParser) -> None:
-    """Run a model on arrays, and time it.
-
-    Inputs come from a .npz file, by name, or from .npy files or images; those that are not given are random. An image
-    is scaled until it covers the input, and cut to its centre. Outputs go to a .npz file, or are summed up in a line
-    each. A library that `compile -o model.so` wrote runs as well.
-
-    examples:
-      %(prog)s model.onnx --inputs in.npz -o out.npz
-      %(prog)s model.onnx --inputs data=cat.jpg --pixels imagenet
-      %(prog)s model.onnx --profile --verify
-      %(prog)s model.onnx --compare onnxruntime
-    """
-    _add_model(parser)
-    _add_inputs(parser)
-    parser.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs")
-    options.add_flag(parser, "--profile", "print each kernel: time, share of the roofline, origin of its schedule")
-    options.add_flag(parser, "--verify", "compare every intermediate with onnx.reference; exit status 5 if one differs")
-    parser.add_argument("--compare", choices=("onnxruntime",), help="time another runtime beside it")
-    options.add_effort(parser)
-    _add_source(parser)
-
-
-def report_model(parser: argparse.ArgumentParser) -> None:
-    """Write a model as a page: the network as a picture with the time of each kernel, and a table of them.
-
-    Inputs are as for `run`; those that are not given are random. The page needs no network and no other file.
-
-    examples:
-      %(prog)s model.onnx
-      %(prog)s model.onnx --inputs data=cat.jpg -o model.html
-    """
-    _add_model(parser)
-    _add_inputs(parser)
-    _add_page(parser)
-    _add_source(parser)
-
-
-def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    """The inputs of a model."""
-    about = "FILE.npz with arrays by name, NAME=FILE.npy or NAME=IMAGE; may be repeated"
-    options.add_list(parser, "--inputs", "FILE", about)
-    about = "what pixels of images become: raw 0 to 255, unit 0 to 1, centred -1 to 1, imagenet (mean, deviation)"
-    parser.add_argument("--pixels", choices=PIXELS, default="unit", help=f"{about}; default unit")
-
-
-def _add_page(parser: argparse.ArgumentParser) -> None:
-    """The file of a report."""
-    parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default %(default)s")
-    options.add_flag(parser, "--force", "replace a file that is there")
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="MODEL.onnx", help="an ONNX file")
-    about = "the shape of an input, data:1x3x224x224, or a symbolic dimension, batch:8; may be repeated"
-    options.add_list(parser, "--shape", "NAME:SIZES", about)
-    options.add_target(parser)
+    options.add_search(parser, "folder to resume from and record to; default ./records if there is one, else your own")
 
 
 def tasks(parser: argparse.ArgumentParser) -> None:
@@ -197,7 +86,7 @@ def tasks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", metavar="TASK", nargs="+", help="a workload, as in `matmul(m=512)*4`")
     options.add_target(parser)
     options.add_count(parser, "--trials", f"trials for all tasks together; default {TASK_TRIALS} for each")
-    _add_budget(parser, "time for all tasks, such as 5m")
+    options.add_budget(parser, "time for all tasks, such as 5m")
     parser.add_argument(
         "--policy",
         choices=("gradient", "round-robin"),
@@ -205,7 +94,7 @@ def tasks(parser: argparse.ArgumentParser) -> None:
         help="which task comes next: the one that promises most for each second, or each in turn; default %(default)s",
     )
     options.add_count(parser, "--round", "trials in a round; default %(default)s", default=32)
-    _add_search(parser, "folder to resume from and record to; default ./records")
+    options.add_search(parser, "folder to resume from and record to; default ./records")
 
 
 def build(parser: argparse.ArgumentParser) -> None:
@@ -222,7 +111,7 @@ def build(parser: argparse.ArgumentParser) -> None:
     options.add_target(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="save the compiled module, for Module.load(FILE)")
     options.add_effort(parser)
-    _add_source(parser)
+    options.add_source(parser)
 
 
 def export(parser: argparse.ArgumentParser) -> None:
@@ -243,7 +132,7 @@ def export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="the name of the function in C; default the workload's")
     options.add_flag(parser, "--force", "replace files that are there")
     options.add_effort(parser)
-    _add_source(parser)
+    options.add_source(parser)
 
 
 def run(parser: argparse.ArgumentParser) -> None:
@@ -265,7 +154,7 @@ def run(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="OUT_IMAGE", help="its extension chooses the format; default IN_IMAGE.WORKLOAD.png"
     )
     options.add_target(parser)
-    options.add_records(parser, help=_FROM)
+    options.add_records(parser, help=options.FROM)
     options.add_flag(parser, "--bounds-check", "stop with an error where a read leaves its tensor (llvm and c)")
     options.add_flag(parser, "--verify", "compare with the NumPy reference; exit status 5 if they differ")
     options.add_json(parser)
@@ -294,7 +183,7 @@ def show(parser: argparse.ArgumentParser) -> None:
     )
     for name in _SHOWN[:-1]:  # --records is a folder
         group.add_argument(f"--{name}", dest="what", action="store_const", const=name, help=f"same as --what {name}")
-    _add_source(parser)
+    options.add_source(parser)
 
 
 def sketch(parser: argparse.ArgumentParser) -> None:
@@ -457,7 +346,7 @@ def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sources", metavar="WORKLOAD|FILE", nargs="*", help="workloads, .jsonl files or folders; default all there are"
     )
-    _add_page(parser)
+    options.add_page(parser)
     parser.add_argument("--target", metavar="TARGET", default=None, help="searches for this kind of target only")
     options.add_flag(parser, "--watch", "write it again whenever there are new records, until Ctrl-C")
     options.add_flag(parser, "--explain", "measure what each call of the best schedules is worth, and show it")
@@ -514,36 +403,6 @@ def doctor(parser: argparse.ArgumentParser) -> None:
 
 
 # -- options of several verbs ---------------------------------------------------------------------
-_FROM = "take the schedule from the records in this folder"
-
-
-def _add_source(parser: argparse.ArgumentParser) -> None:
-    """The folder of records that a schedule is read from, and --json."""
-    options.add_records(parser, help=_FROM)
-    options.add_json(parser)
-
-
-def _add_search(parser: argparse.ArgumentParser, records: str) -> None:
-    """Options of searching, measuring and recording, and of the display meanwhile."""
-    # Loading these takes a fifth of the time that the command line needs to start: verbs without them do not wait.
-    from autosched.search_options import MeasureOptions, SearchOptions
-
-    options.add_fields(parser, SearchOptions)
-    options.add_records(parser, "-o", "--output", help=records)
-    parser.add_argument(
-        "--progress",
-        choices=PROGRESS_MODES,
-        default="auto",
-        help="how to show progress on standard error; auto is live on a terminal, else plain",
-    )
-    options.add_json(parser)
-    options.add_fields(parser.add_argument_group("measuring"), MeasureOptions)
-
-
-def _add_budget(parser: argparse.ArgumentParser, about: str) -> None:
-    parser.add_argument("--budget", metavar="TIME", type=options.duration("--budget"), help=about)
-
-
 def _add_record(parser: argparse.ArgumentParser) -> None:
     """The record that `explain` and `simplify` take."""
     options.add_workload(
@@ -581,14 +440,6 @@ VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "cache": (cache, "list, prune or clear what is kept for later processes"),
     "complete": (complete, "print a shell's completion script"),
     "doctor": (doctor, "say what autosched finds on this machine"),
-}
-
-#: verb -> its options where it is about a model
-OF_MODELS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
-    "compile": compile_model,
-    "tune": tune_model,
-    "run": run_model,
-    "report": report_model,
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from autosched.cli.arguments import PIXELS
 from autosched.cli.images import read_image
+from autosched.cli.model_arguments import PIXELS
 from autosched.errors import ModelError, UsageError, check_path, named_file
 
 Array = np.ndarray[Any, Any]

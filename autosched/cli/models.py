@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from autosched.cli import options
-from autosched.cli.arguments import LIBRARIES, TASK_TRIALS
 from autosched.cli.failures import interrupted_status
+from autosched.cli.model_arguments import LIBRARIES, TASK_TRIALS
 from autosched.cli.model_inputs import read_inputs
 from autosched.cli.tune import search_arguments
 from autosched.errors import ModelError, UsageError, VerificationError, check_path, named_file

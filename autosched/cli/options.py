@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from autosched.effort import EFFORTS
 from autosched.errors import RecordError, UsageError
 from autosched.options import options_of
+from autosched.report import PROGRESS_MODES
 from autosched.report.text import finite
 
 
@@ -227,6 +228,43 @@ def records_folder(args: argparse.Namespace) -> str | None:
             "there is no such folder", asked=f"--records {folder}", legal="name the folder of .jsonl files"
         )
     return folder
+
+
+#: of folders of records
+FROM = "take the schedule from the records in this folder"
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """The folder of records that a schedule is read from, and --json."""
+    add_records(parser, help=FROM)
+    add_json(parser)
+
+
+def add_search(parser: argparse.ArgumentParser, records: str) -> None:
+    """Options of searching, measuring and recording, and of the display meanwhile."""
+    # Loading these takes a fifth of the time that the command line needs to start: verbs without them do not wait.
+    from autosched.search_options import MeasureOptions, SearchOptions
+
+    add_fields(parser, SearchOptions)
+    add_records(parser, "-o", "--output", help=records)
+    parser.add_argument(
+        "--progress",
+        choices=PROGRESS_MODES,
+        default="auto",
+        help="how to show progress on standard error; auto is live on a terminal, else plain",
+    )
+    add_json(parser)
+    add_fields(parser.add_argument_group("measuring"), MeasureOptions)
+
+
+def add_budget(parser: argparse.ArgumentParser, about: str) -> None:
+    parser.add_argument("--budget", metavar="TIME", type=duration("--budget"), help=about)
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """The file of a report."""
+    parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default %(default)s")
+    add_flag(parser, "--force", "replace a file that is there")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,8 @@ import sys
 from typing import Any
 
 from autosched.cli import options
-from autosched.cli.arguments import TASK_TRIALS
 from autosched.cli.failures import interrupted_status
+from autosched.cli.model_arguments import TASK_TRIALS
 from autosched.cli.tune import search_arguments
 from autosched.errors import MeasureError, UsageError
 from autosched.report.progress import make_display

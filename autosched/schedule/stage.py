@@ -228,6 +228,10 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
     def store(self, place: Attach) -> None:
         self._store = place
 
+    def former_of(self, renewed: dict[IterVar, IterVar]) -> dict[IterVar, IterVar]:
+        """The axes by which the reduce loops of its cache may be named: its own, of which it has none any more."""
+        return {**{old: renewed[a] for old, a in self.former.items() if a in renewed}, **renewed}
+
     def surroundings(self) -> tuple[Stage | None, list[Loop]]:
         """The stage inside whose loops this one is computed, and those of its loops that are around it."""
         host, at = self.attach.stage, self.attach.loop

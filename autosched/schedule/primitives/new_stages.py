@@ -89,16 +89,10 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
         body = [_guarded(e, substitute(guard, to_cache)) for e in body]
     op = ComputeOp(f"{stage.op.name}.{scope}", [a.extent for a in axes], axes, body)
     cache = s.insert_stage(op.output_tensor, stage, scope)
-    cache.former = _former(stage, dict(zip(stage.reduce_axis, reduce_axes, strict=True)))
-    positions = leaf_positions(stage)
-    place = tuple(positions[loop] for loop in spatial)
+    cache.former = stage.former_of(dict(zip(stage.reduce_axis, reduce_axes, strict=True)))
+    place = tuple(map(leaf_positions(stage).__getitem__, spatial))
     stage.define(stage.axis, (), tuple(make("read", t.dtype, place, t) for t in op.outputs))
     return cache.tensor if op.num_outputs == 1 else list(op.outputs)
-
-
-def _former(stage: Stage, renewed: dict[IterVar, IterVar]) -> dict[IterVar, IterVar]:
-    """The axes by which a cache's reduce loops may be named: those of the stage, which has none any more."""
-    return {**{old: renewed[a] for old, a in stage.former.items() if a in renewed}, **renewed}
 
 
 def _may_start_anew(s: Schedule, stage: Stage) -> None:
@@ -125,7 +119,7 @@ def _cache_keeping_loops(s: Schedule, stage: Stage, scope: str) -> Any:
     op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, body)
     cache = s.insert_stage(op.output_tensor, stage, scope)
     cache.attach = stage.attach
-    cache.former = _former(stage, {a: again[a] for a in stage.reduce_axis})
+    cache.former = stage.former_of({a: again[a] for a in stage.reduce_axis})
     stage.move_loops(cache, again)
     for x in s.stages:
         for where in ("attach", "store"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,7 +77,7 @@ def test_help_names_every_verb_and_exit_status(cli: Cli) -> None:
 def test_help_of_each_verb_ends_with_examples_that_parse(cli: Cli, verb: str) -> None:
     done = cli(verb, "--help")
     assert done.status == 0
-    examples = [line.split() for line in done.out.splitlines() if line.startswith(f"  autosched {verb}")]
+    examples = [shlex.split(line) for line in done.out.splitlines() if line.startswith(f"  autosched {verb}")]
     assert examples
     for words in examples:
         words = words[1 : words.index("|")] if "|" in words else words[1:]
