@@ -9,8 +9,18 @@ schedules to begin with.
 
 from __future__ import annotations
 
-from autosched.topi import cuda, generic, nn, x86
+from autosched.topi import cuda, generic, image, nn, sparse, vision, x86
 from autosched.topi.arguments import check_calls
+from autosched.topi.choosing import adv_index as adv_index
+from autosched.topi.choosing import dynamic_strided_slice as dynamic_strided_slice
+from autosched.topi.choosing import expand_like as expand_like
+from autosched.topi.choosing import invert_permutation as invert_permutation
+from autosched.topi.choosing import matrix_set_diag as matrix_set_diag
+from autosched.topi.choosing import ndarray_size as ndarray_size
+from autosched.topi.choosing import reverse_sequence as reverse_sequence
+from autosched.topi.choosing import shape as shape
+from autosched.topi.choosing import sliding_window as sliding_window
+from autosched.topi.choosing import strided_set as strided_set
 from autosched.topi.elementwise import BINARY, UNARY
 from autosched.topi.elementwise import broadcast_to as broadcast_to
 from autosched.topi.elementwise import cast as cast
@@ -37,6 +47,17 @@ from autosched.topi.reduction import mean as mean
 from autosched.topi.reduction import min as min
 from autosched.topi.reduction import prod as prod
 from autosched.topi.reduction import sum as sum
+from autosched.topi.scatter import scatter_elements as scatter_elements
+from autosched.topi.scatter import scatter_nd as scatter_nd
+from autosched.topi.scatter import sparse_to_dense as sparse_to_dense
+from autosched.topi.signal import dft as dft
+from autosched.topi.signal import stft as stft
+from autosched.topi.sorting import argsort as argsort
+from autosched.topi.sorting import argwhere as argwhere
+from autosched.topi.sorting import searchsorted as searchsorted
+from autosched.topi.sorting import sort as sort
+from autosched.topi.sorting import topk as topk
+from autosched.topi.sorting import unique as unique
 from autosched.topi.transform import arange as arange
 from autosched.topi.transform import concatenate as concatenate
 from autosched.topi.transform import expand_dims as expand_dims

@@ -145,22 +145,27 @@ def split(ary: Tensor, indices_or_sections: Dims, axis: int = 0) -> list[Tensor]
 
 
 def strided_slice(
-    a: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None, axes: object = None
+    a: Tensor, begin: Any, end: Any, strides: Any = None, axes: object = None, slice_mode: str = "end"
 ) -> Tensor:
-    """Slice `a[begin:end:stride]` along each of `axes` (without, the first ones), as NumPy does."""
+    """Slice `a[begin:end:stride]` along each of `axes` (without, the first ones), as NumPy does.
+
+    Numbers may be None. `slice_mode` size: `end` says how many elements there are, -1 all, and strides are 1.
+    """
     asked = f"topi.strided_slice({list(begin)}, {list(end)}, {strides})"
-    chosen = list(range(len(begin))) if axes is None else axes_of(a, axes, asked)
-    steps = list(strides) if strides is not None else [1] * len(chosen)
-    steps += [1] * (len(chosen) - len(steps))
-    if len(begin) != len(end) or len(begin) != len(chosen) or len(chosen) > a.ndim or 0 in steps:
+    chosen = list(range(max(len(begin), len(end)))) if axes is None else axes_of(a, axes, asked)
+    first, last, steps = ([*x, *[None] * (len(chosen) - len(x))] for x in (begin, end, strides or []))
+    if len(first) != len(chosen) or len(last) != len(chosen) or len(chosen) > a.ndim or 0 in steps:
         raise UsageError(
-            f"{a.name} has {a.ndim} dimensions", asked=asked, legal="as many ends as begins, strides other than 0"
+            f"{a.name} has {a.ndim} dimensions", asked=asked, legal="a number for each axis, strides other than 0"
         )
+    if slice_mode == "size":
+        steps, last = [], [None if n < 0 else (b or 0) + n for b, n in zip(first, last, strict=True)]
+    steps += [None] * (len(chosen) - len(steps))
     shape, start = list(a.shape), [0] * a.ndim
     step = [1] * a.ndim
-    for k, b, e, stride in zip(chosen, begin, end, steps, strict=True):
+    for k, b, e, stride in zip(chosen, first, last, steps, strict=True):
         span = range(*slice(b, e, stride).indices(number(a.shape[k], asked)))
-        shape[k], start[k], step[k] = as_expr(len(span)), span.start, stride
+        shape[k], start[k], step[k] = as_expr(len(span)), span.start, span.step
     return _injective(shape, lambda *i: a(*(x * t + s for x, s, t in zip(i, start, step))), "strided_slice")
 
 

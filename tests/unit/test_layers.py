@@ -82,7 +82,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "tuning": (*_PARTS, "building", "predicting", "search_options"),
     "asking": (*_PARTS, "building", "search_options", "tuning"),
     "kernels": (*_PARTS, "building", "tuning", "front"),
-    "tvm": (*_PARTS, "asking", "building", "graph", "sanitizing", "tuning"),
+    "tvm": (*_PARTS, "asking", "building", "graph", "predicting", "sanitizing", "tuning"),
     "exporting": (*_PARTS, "__init__", "building", "front"),
     "graph": (*_PARTS, "topi", "places", "effort", "building", "exporting", "tuning"),
     "report": (*_PARTS, "building", "tuning"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from autosched import te
+from autosched.errors import UsageError
 from autosched.ir import expr as ir
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
-from autosched.topi.arguments import accumulator, axis_of
+from autosched.topi.arguments import accumulator, axis_of, narrowed
 from autosched.topi.elementwise import elementwise
+from autosched.topi.reduction import sum as reduce_sum
 
 
 def relu(x: Tensor) -> Tensor:
@@ -87,3 +89,39 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
         return ir.cast(x.dtype, along.below(top, i) - te.log(total(*rest)))
 
     return te.compute(x.shape, body, name="T_log_softmax", tag="log_softmax_output")
+
+
+def nll_loss(
+    predictions: Tensor, targets: Tensor, weights: Tensor, reduction: str = "mean", ignore_index: int = -100
+) -> Tensor:
+    """Return the negative weighted prediction of each target's class: their `mean`, `sum`, or each (`none`).
+
+    Predictions are [n, classes, ...], targets [n, ...], weights [classes]. A target that is `ignore_index` counts
+    nothing; the mean is weighted.
+    """
+    asked = "topi.nn.nll_loss"
+    if reduction not in ("mean", "sum", "none"):
+        raise UsageError(f"no reduction {reduction!r}", asked=asked, legal="mean, sum, none")
+    if predictions.ndim != targets.ndim + 1 or weights.ndim != 1:
+        raise UsageError(f"{predictions!r}, {targets!r}, {weights!r}", asked=asked, legal="[n, c, ..], [n, ..], [c]")
+    sums = accumulator(predictions.dtype)
+
+    def weight(*i: Expr) -> Expr:
+        t = targets(*i)
+        return te.select(t != ignore_index, weights(_class(t)).astype(sums), te.const(0, sums))
+
+    def _class(t: Expr) -> Expr:
+        return te.select(t != ignore_index, t, te.const(0, t.dtype)).astype("int32")
+
+    def loss(*i: Expr) -> Expr:
+        rest = i[1:]
+        return -(predictions(i[0], _class(targets(*i)), *rest).astype(sums) * weight(*i))
+
+    each = te.compute(targets.shape, loss, name="T_nll_loss", tag="broadcast")
+    if reduction == "none":
+        return narrowed(each, predictions.dtype)
+    total = reduce_sum(each)
+    if reduction == "sum":
+        return narrowed(total, predictions.dtype)
+    count = reduce_sum(te.compute(targets.shape, weight, name="T_nll_weight", tag="broadcast"))
+    return narrowed(te.compute((), lambda: total() / count(), name="T_nll_mean", tag="elemwise"), predictions.dtype)

@@ -35,7 +35,7 @@ def convolution(
     """Convolve over any number of spatial dimensions, in any order of axes.
 
     `data_layout` has N, C and the spatial letters; `kernel_layout` O, I and the same ones. Channels come in `groups`,
-    each with weights of its own. Sums are taken in `out_dtype`. Raises UsageError where sizes or layouts do not fit.
+    each with weights of its own. Sums are taken in `out_dtype`, in the order of the data's axes. Raises UsageError where sizes or layouts do not fit.
     """
     asked = f"topi.nn.{tag}"
     space = [x for x in data_layout if x not in "NC"]
@@ -57,7 +57,8 @@ def convolution(
         return window.element({**at, "C": channel}, r), factor
 
     dims = [shape[x] for x in data_layout]
-    return _summed(data, dims, factors, [*over, *r.values()], out_dtype, f"{tag}_{data_layout.lower()}", tag)
+    order = [a for x in data_layout for a in (over if x == "C" else [r[x]] if x in r else [])]
+    return _summed(data, dims, factors, order, out_dtype, f"{tag}_{data_layout.lower()}", tag)
 
 
 def _channels(count: Dim, groups: Dim, name: str) -> tuple[Expr, list[IterVar]]:
@@ -155,6 +156,32 @@ def group_conv2d_nchw(
 ) -> Tensor:
     """Convolve channels in groups: weights [out, in per group, h, w]."""
     return convolution(Input, Filter, stride, padding, dilation, groups, out_dtype=out_dtype, tag="group_conv2d")
+
+
+def group_conv1d_ncw(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Dims = 1,
+    padding: Pads = "VALID",
+    dilation: Dims = 1,
+    groups: int = 1,
+    out_dtype: object = None,
+) -> Tensor:
+    """Convolve channels in groups: data [n, c, w], weights [out, in per group, w]."""
+    return convolution(data, kernel, strides, padding, dilation, groups, "NCW", "OIW", out_dtype, "group_conv1d")
+
+
+def group_conv1d_nwc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Dims = 1,
+    padding: Pads = "VALID",
+    dilation: Dims = 1,
+    groups: int = 1,
+    out_dtype: object = None,
+) -> Tensor:
+    """Convolve channels in groups: data [n, w, c], weights [w, in per group, out]."""
+    return convolution(data, kernel, strides, padding, dilation, groups, "NWC", "WIO", out_dtype, "group_conv1d")
 
 
 def group_conv2d_nhwc(
@@ -334,28 +361,36 @@ def _ranked(data: Tensor, rank: int, tag: str) -> str:
     return tag
 
 
-def conv2d_transpose_nchw(
-    Input: Tensor, Filter: Tensor, strides: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
-) -> Tensor:
-    """Transposed convolution: data [n, c, h, w], weights [in, out, h, w]; the result is `strides` times as large."""
-    tag = _ranked(Input, 2, "conv2d_transpose")
-    return convolution_transpose(Input, Filter, strides, padding, output_padding, 1, 1, out_dtype, tag)
+def _transposed(rank: int, name: str, letters: str) -> tuple[Any, Any]:
+    """The transposed convolution of a number of dimensions, and that of channels in groups."""
+
+    def in_groups(
+        data: Tensor,
+        kernel: Tensor,
+        stride: Dims,
+        padding: Pads,
+        out_dtype: object = None,
+        output_padding: Dims = 0,
+        groups: int = 1,
+    ) -> Tensor:
+        tag = _ranked(data, rank, name)
+        return convolution_transpose(data, kernel, stride, padding, output_padding, 1, groups, out_dtype, tag)
+
+    def operator(
+        data: Tensor, kernel: Tensor, stride: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
+    ) -> Tensor:
+        return in_groups(data, kernel, stride, padding, out_dtype, output_padding)
+
+    in_groups.__doc__ = f"Transposed convolution of channels in groups: weights [in, out per group, {letters}]."
+    operator.__doc__ = f"Transposed convolution: data [n, c, {letters}], weights [in, out, {letters}]."
+    for f, prefix in ((operator, ""), (in_groups, "group_")):
+        f.__name__ = f"{prefix}{name}_nc{letters.replace(', ', '')}"
+    return operator, in_groups
 
 
-def conv1d_transpose_ncw(
-    data: Tensor, kernel: Tensor, stride: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
-) -> Tensor:
-    """Transposed convolution: data [n, c, w], weights [in, out, w]."""
-    tag = _ranked(data, 1, "conv1d_transpose")
-    return convolution_transpose(data, kernel, stride, padding, output_padding, 1, 1, out_dtype, tag)
-
-
-def conv3d_transpose_ncdhw(
-    Input: Tensor, Filter: Tensor, strides: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
-) -> Tensor:
-    """Transposed convolution: data [n, c, d, h, w], weights [in, out, d, h, w]."""
-    tag = _ranked(Input, 3, "conv3d_transpose")
-    return convolution_transpose(Input, Filter, strides, padding, output_padding, 1, 1, out_dtype, tag)
+conv1d_transpose_ncw, group_conv1d_transpose_ncw = _transposed(1, "conv1d_transpose", "w")
+conv2d_transpose_nchw, group_conv2d_transpose_nchw = _transposed(2, "conv2d_transpose", "h, w")
+conv3d_transpose_ncdhw, group_conv3d_transpose_ncdhw = _transposed(3, "conv3d_transpose", "d, h, w")
 
 
 # -- blocks of channels -------------------------------------------------------------------------------
@@ -371,12 +406,17 @@ def conv2d_NCHWc(
     out_layout: str = "NCHWc",
     out_dtype: object = None,
 ) -> Tensor:
-    """Convolve channels in blocks: data [n, C, h, w, c], weights [O, I, h, w, i, o]; result [n, O, h, w, o]."""
+    """Convolve channels in blocks: data [n, C, h, w, c], weights [O, I, h, w, i, o]; result [n, O, h, w, o].
+
+    Weights may have neighbouring channels at the end, [O, I, h, w, i, o, 4], as products of bytes take them.
+    """
     asked = "topi.nn.conv2d_NCHWc"
-    if data.ndim != 5 or kernel.ndim != 6:
+    if data.ndim != 5 or kernel.ndim not in (6, 7):
         raise UsageError(f"{data!r} and {kernel!r}", asked=asked, legal="5 and 6 dimensions; see topi.layout_transform")
     n, chunks, _, _, block = data.shape
-    outer, inner, kh, kw, i_block, o_block = kernel.shape
+    outer, inner, kh, kw, i_block, o_block = kernel.shape[:6]
+    part = kernel.shape[6] if kernel.ndim == 7 else te.const(1)
+    i_block = simplify(i_block * part)
     if not (same(chunks, inner) and same(block, i_block)):
         raise UsageError(f"{data!r} does not meet {kernel!r}", asked=asked, legal="channel blocks that are equal")
     taps = {"H": kh, "W": kw}
@@ -386,7 +426,44 @@ def conv2d_NCHWc(
 
     def factors(b: Expr, oc: Expr, h: Expr, w: Expr, o: Expr) -> tuple[Expr, Expr]:
         element = window.element({"N": b, "C": chunk.var, "H": h, "W": w, "c": c.var}, {"H": y, "W": x})
+        if kernel.ndim == 7:
+            return element, kernel(oc, chunk, y, x, te.floordiv(c.var, part), o, te.floormod(c.var, part))
         return element, kernel(oc, chunk, y, x, c, o)
 
     dims = [n, outer, window.count["H"], window.count["W"], o_block]
     return _summed(data, dims, factors, [chunk, y, x, c], out_dtype, "conv2d_NCHWc", "conv2d_NCHWc")
+
+
+def depthwise_conv2d_NCHWc(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Dims,
+    padding: Pads,
+    dilation: Dims,
+    layout: str = "NCHWc",
+    out_layout: str = "NCHWc",
+    out_dtype: object = None,
+) -> Tensor:
+    """Convolve each channel by itself: data [n, C, h, w, c], weights [C, M, h, w, m, c]; M * m results of each."""
+    asked = "topi.nn.depthwise_conv2d_NCHWc"
+    if Input.ndim != 5 or Filter.ndim != 6:
+        raise UsageError(
+            f"{Input!r} and {Filter!r}", asked=asked, legal="5 and 6 dimensions; see topi.layout_transform"
+        )
+    outer, mult_outer, kh, kw, mult_inner, block = Filter.shape
+    window = Windows.over(Input, "NCHWc", {"H": kh, "W": kw}, (stride, dilation, padding), asked, "data_pad")
+    results = simplify(mult_outer * mult_inner)
+    y, x = te.reduce_axis((0, kh), "kh"), te.reduce_axis((0, kw), "kw")
+
+    def factors(b: Expr, oc: Expr, h: Expr, w: Expr, o: Expr) -> tuple[Expr, Expr]:
+        channel = te.floordiv(oc * block + o, results)
+        places = {"N": b, "C": te.floordiv(channel, Input.shape[4]), "H": h, "W": w}
+        at = {**places, "c": te.floormod(channel, Input.shape[4])}
+        which = te.floormod(oc * block + o, results)
+        factor = Filter(oc, te.floordiv(which, mult_inner), y, x, te.floormod(which, mult_inner), o)
+        return window.element(at, {"H": y, "W": x}), factor
+
+    if not same(outer * block, Input.shape[1] * Input.shape[4] * results):
+        raise UsageError(f"{Input!r} does not meet {Filter!r}", asked=asked, legal="weights for each channel's results")
+    dims = [Input.shape[0], outer, window.count["H"], window.count["W"], block]
+    return _summed(Input, dims, factors, [y, x], out_dtype, "DepthwiseConv2d_NCHWc", "depthwise_conv2d_NCHWc")

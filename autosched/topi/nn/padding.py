@@ -89,7 +89,7 @@ def pads(padding: Pads, kernel: Sequence[Dim], asked: str) -> tuple[list[Dim], l
     """Return the widths of the border before and after, along each dimension.
 
     padding: one number; one for each dimension; two for each (all before, then all after); "VALID" (none) or "SAME"
-             (so that stride 1 keeps the size)
+             (so that stride 1 keeps the size; the greater part of an odd border is before)
     kernel:  sizes, with dilation
     """
     count = len(kernel)
@@ -97,7 +97,7 @@ def pads(padding: Pads, kernel: Sequence[Dim], asked: str) -> tuple[list[Dim], l
         if padding not in ("VALID", "SAME"):
             raise UsageError(f"no padding {padding!r}", asked=asked, legal="VALID, SAME, or numbers")
         total = [0 if padding == "VALID" else number(k, asked) - 1 for k in kernel]
-        return [t // 2 for t in total], [t - t // 2 for t in total]
+        return [t - t // 2 for t in total], [t // 2 for t in total]
     listed: list[Dim] = list(padding) if isinstance(padding, (list, tuple)) else [padding]  # type: ignore[list-item]
     if len(listed) == 1:
         listed *= count

@@ -179,11 +179,25 @@ def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
 
 def adaptive_pool(data: Tensor, output_size: Dims, pool_type: str, layout: str = "NCHW") -> Tensor:
     """Divide H and W into so many windows, of lengths that differ by one where they do not divide."""
+    return _adaptive(data, output_size, pool_type, layout, "HW")
+
+
+def adaptive_pool1d(data: Tensor, output_size: Dims, pool_type: str, layout: str = "NCW") -> Tensor:
+    """Do as `adaptive_pool`, for one spatial dimension, W."""
+    return _adaptive(data, output_size, pool_type, layout, "W")
+
+
+def adaptive_pool3d(data: Tensor, output_size: Dims, pool_type: str, layout: str = "NCDHW") -> Tensor:
+    """Do as `adaptive_pool`, for three spatial dimensions, D, H and W."""
+    return _adaptive(data, output_size, pool_type, layout, "DHW")
+
+
+def _adaptive(data: Tensor, output_size: Dims, pool_type: str, layout: str, space: str) -> Tensor:
     asked = "topi.nn.adaptive_pool"
-    axes = _axes(data, layout, "HW", asked)
+    axes = _axes(data, layout, space, asked)
     if pool_type not in ("max", "avg"):
         raise UsageError(f"no pool_type {pool_type!r}", asked=asked, legal="max, avg")
-    count = dict(zip(axes, (number(d, asked) for d in pair(output_size, 2, asked)), strict=True))
+    count = dict(zip(axes, (number(d, asked) for d in pair(output_size, len(axes), asked)), strict=True))
     length = {k: number(data.shape[k], asked) for k in axes}
     longest = {k: max(-(-(i + 1) * length[k] // n) - i * length[k] // n for i in range(n)) for k, n in count.items()}
     over = {k: te.reduce_axis((0, longest[k]), f"rv{n}") for n, k in enumerate(axes)}

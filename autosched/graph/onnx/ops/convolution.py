@@ -6,11 +6,11 @@ from math import prod
 
 from autosched import te, topi
 from autosched.graph.onnx.node import Dim, Node, operator
-from autosched.graph.onnx.sampling import linear
 from autosched.graph.onnx.windows import auto_pad, fixed, numbers, plain, sliding, spatial
 from autosched.ir.expr import Expr, as_expr, is_const
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import accumulator, narrowed, same, unravel
+from autosched.topi.sampling import linear
 
 
 def _groups(node: Node, of: Expr) -> int:

@@ -17,20 +17,15 @@ from autosched.graph.onnx.node import Node, operator
 from autosched.graph.onnx.ops.elementwise import converted, literal
 from autosched.graph.onnx.ops.movement import axis_of, check_rank, check_shape, moved
 from autosched.ir import expr as ir
-from autosched.ir.buffers import row_major_offset
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import Tensor
-from autosched.topi.arguments import accumulator, number, product, unravel
-from autosched.topi.elementwise import elementwise
-
-
-def _from_end(e: Expr, extent: Expr) -> Expr:
-    e = e.astype("int32") if e.dtype.bits < 32 else e
-    return e if e.dtype.kind == "uint" else te.select(e < 0, e + extent, e)
+from autosched.topi.arguments import number, product
+from autosched.topi.scatter import COMBINE, from_end, scattered
+from autosched.topi.sorting import first_places
 
 
 def _inside(e: Expr, extent: Expr) -> Expr:
-    e = _from_end(e, extent)
+    e = from_end(e, extent)
     return te.max(te.min(e, extent - 1), te.const(0, e.dtype))
 
 
@@ -85,46 +80,18 @@ def gather_nd(node: Node, x: Tensor, indices: Tensor) -> Tensor:
     return moved([*indices.shape[:-1], *x.shape[batch + depth :]], body, "gather_nd")
 
 
-_COMBINE: dict[str, tuple[str, Callable[[Expr, Expr], Expr]]] = {
-    "add": ("sum", lambda a, b: a + b),
-    "mul": ("prod", lambda a, b: a * b),
-    "max": ("max", lambda a, b: te.max(a, b)),
-    "min": ("min", lambda a, b: te.min(a, b)),
-}
-
-
 def _scattered(
     node: Node, x: Tensor, updates: Tensor, outer: int, place: Callable[[Sequence[Expr]], Sequence[Expr]]
 ) -> Tensor:
-    """A tensor with updates at places in its first dimensions, which the first `outer` dimensions of updates choose."""
     how = node.attr("reduction", "none")
-    if how != "none" and how not in _COMBINE:
-        raise node.refused(f"reduction={how!r} is unknown", f"none, {', '.join(_COMBINE)}")
-    if any(is_const(d, 0) for d in (*x.shape, *updates.shape)):
-        return x
-    shape = updates.shape[:outer] if how == "none" else updates.shape
-    over = [te.reduce_axis((0, d), f"k{k}") for k, d in enumerate(shape)] or [te.reduce_axis((0, 1), "k")]
-    at = [a.var for a in over][: len(shape)]
-    where = tuple(place(at[:outer]))
-    if how == "none":  # the last update of a place wins
-        depth = len(where)
-        last = te.scatter_reduce(
-            x.shape[:depth], lambda: (where, row_major_offset(at, shape)), over, "max", name="T_scatter_last"
-        )
-        known = evaluated(last, node.constants)
-        last = last if known is None else node.constant(known)
+    if how != "none" and how not in COMBINE:
+        raise node.refused(f"reduction={how!r} is unknown", f"none, {', '.join(COMBINE)}")
 
-        def chosen(*i: Expr) -> object:
-            w = last(*i[:depth])
-            return te.if_then_else(w >= 0, updates(*unravel(w, shape), *i[depth:]), x(*i))
+    def known(last: Tensor) -> Tensor:
+        values = evaluated(last, node.constants)
+        return last if values is None else node.constant(values)
 
-        return moved(x.shape, chosen, "scatter")
-    combiner, combine = _COMBINE[how]
-    wide = accumulator(x.dtype)
-    total = te.scatter_reduce(
-        x.shape, lambda: ((*where, *at[outer:]), updates(*at).astype(wide)), over, combiner, name="T_scatter_of"
-    )
-    return moved(x.shape, lambda *i: ir.cast(x.dtype, combine(x(*i).astype(wide), total(*i))), "scatter")
+    return scattered(x, updates, outer, place, "update" if how == "none" else how, known)
 
 
 @operator("Scatter", "ScatterElements")
@@ -134,7 +101,7 @@ def scatter_elements(node: Node, x: Tensor, indices: Tensor, updates: Tensor) ->
     check_shape(node, updates, indices.shape)
 
     def place(p: Sequence[Expr]) -> Sequence[Expr]:
-        return [*p[:axis], _from_end(indices(*p), x.shape[axis]), *p[axis + 1 :]]
+        return [*p[:axis], from_end(indices(*p), x.shape[axis]), *p[axis + 1 :]]
 
     return _scattered(node, x, updates, x.ndim, place)
 
@@ -147,7 +114,7 @@ def scatter_nd(node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tenso
     check_shape(node, updates, [*indices.shape[:-1], *x.shape[depth:]])
 
     def place(p: Sequence[Expr]) -> Sequence[Expr]:
-        return [_from_end(indices(*p, m), x.shape[m]) for m in range(depth)]
+        return [from_end(indices(*p, m), x.shape[m]) for m in range(depth)]
 
     return _scattered(node, x, updates, indices.ndim - 1, place)
 
@@ -181,24 +148,13 @@ def one_hot(node: Node, indices: Tensor, depth: Tensor, values: Tensor) -> Tenso
         off, on = (te.const(v.item(), values.dtype) for v in found)
 
     def body(*i: Expr) -> object:
-        place = _from_end(indices(*i[:at], *i[at + 1 :]).astype("int64"), ir.as_expr(count))
+        place = from_end(indices(*i[:at], *i[at + 1 :]).astype("int64"), ir.as_expr(count))
         return te.select(ir.compare("eq", place, i[at]), on, off)
 
     return moved([*indices.shape[:at], count, *indices.shape[at:]], body, "one_hot")
 
 
 # -- order ------------------------------------------------------------------------------------------------
-
-
-def _sortable(x: Expr) -> Expr:
-    """An integer that is in the order of a number; zeros are equal, and NaN is the greatest."""
-    if not x.dtype.is_float:
-        return x
-    x = x.astype(accumulator(x.dtype))
-    of = f"int{x.dtype.bits}"
-    bits, most = te.reinterpret(of, x), te.max_value(of)
-    ordered = te.select(bits < 0, bits ^ most, bits)
-    return te.select(te.isnan(x), most, te.select(x == 0, te.const(0, of), ordered))
 
 
 @operator("TopK")
@@ -209,26 +165,12 @@ def top_k(node: Node, x: Tensor, k: Tensor | None = None) -> tuple[Tensor, Tenso
     length = x.shape[at]
     if isinstance(count, int) and (count < 0 or is_const(length) and count > int(length.value)):
         raise node.refused(f"the first {count} of {length}", "as many as there are, at most")
-    key = elementwise(x, _sortable, "sortable")
+    places = first_places(x, count, at, not node.attr("largest", 1))
 
-    def along(t: Tensor, i: Sequence[Expr], place: Any) -> Expr:
-        return t(*(place if d == at else e for d, e in enumerate(i)))
+    def body(*i: Expr) -> object:
+        return x(*(_inside(places(*i), length) if d == at else e for d, e in enumerate(i)))
 
-    def rank(*i: Expr) -> object:
-        j = te.reduce_axis((0, length), "j")
-        other, own = along(key, i, j.var), key(*i)
-        before = other > own if node.attr("largest", 1) else other < own
-        return te.sum((before | ((other == own) & (j.var < i[at]))).astype("int32"), axis=j)
-
-    ranks = te.compute(x.shape, rank, name="T_topk_ranks")
-    shape = [count if d == at else e for d, e in enumerate(x.shape)]
-
-    def chosen(*i: Expr) -> object:
-        j = te.reduce_axis((0, length), "j")
-        return te.max(te.select(along(ranks, i, j.var) == i[at], j.var, 0), axis=j)
-
-    places = te.compute(tuple(shape), chosen, name="T_topk_places")
-    return moved(shape, lambda *i: along(x, i, _inside(places(*i), length)), "topk"), converted(places, "int64")
+    return moved(places.shape, body, "topk"), converted(places, "int64")
 
 
 @operator("NonZero")

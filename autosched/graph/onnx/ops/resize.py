@@ -22,6 +22,7 @@ from autosched.ir.expr import Expr, as_expr
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import accumulator, axis_of, same
+from autosched.topi.sampling import keys_weights
 
 #: what an index is computed from stays below this
 MOST = 2**30
@@ -116,21 +117,6 @@ def _axis(node: Node, mode: str, size: Dim, out: Dim, scale: Fraction | None, ro
 
 def _linear(f: Any) -> list[Any]:
     return [1 - f, f]
-
-
-def keys_weights(a: float) -> Callable[[Any], list[Any]]:
-    """Keys' weights of four neighbours, of which the second is at a distance f before."""
-
-    def weights(f: Any) -> list[Any]:
-        g = 1 - f
-        return [
-            ((a * (f + 1) - 5 * a) * (f + 1) + 8 * a) * (f + 1) - 4 * a,
-            ((a + 2) * f - (a + 3)) * f * f + 1,
-            ((a + 2) * g - (a + 3)) * g * g + 1,
-            ((a * (g + 1) - 5 * a) * (g + 1) + 8 * a) * (g + 1) - 4 * a,
-        ]
-
-    return weights
 
 
 def _hat(x: Any) -> Any:

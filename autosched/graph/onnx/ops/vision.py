@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from autosched import te, topi
 from autosched.graph.onnx.node import Dim, Node, operator
-from autosched.graph.onnx.ops.resize import keys_weights
-from autosched.graph.onnx.sampling import Read, clamped, linear, or_zero, weighted, whole
 from autosched.graph.onnx.windows import plain, spatial
 from autosched.ir.expr import Expr, as_expr
 from autosched.te.tensor import Tensor
-from autosched.topi.arguments import accumulator, axis_of, narrowed, same
+from autosched.topi.arguments import accumulator, axis_of, same
+from autosched.topi.image import sample_grid
+from autosched.topi.sampling import clamped, corners, whole
 
 # -- grids --------------------------------------------------------------------------------------------
 
@@ -31,65 +30,11 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
     if mode not in ("bilinear", "bicubic", "nearest") or border not in ("zeros", "border", "reflection"):
         legal = "linear, cubic, nearest; zeros, border, reflection"
         raise node.refused(f"mode is {mode!r}, padding_mode {border!r}", legal)
-    of, size = accumulator(grid.dtype), x.shape[2:]
 
-    def place(*i: Expr) -> Expr:
-        """The coordinate along an axis, counted from the first."""
-        found = None
-        for k, d in enumerate(size):
-            e, n = grid(*i[:-1], rank - 1 - k).astype(of), d.astype(of)
-            e = (e + 1) / 2 * (n - 1) if aligned else ((e + 1) * n - 1) / 2
-            e = te.nearbyint(e) if mode == "nearest" else e
-            if (mode, border) != ("bicubic", "border"):  # there, only elements are those of the border, as in PyTorch
-                e = _brought_inside(e, n, border, aligned)
-            found = e if found is None else te.select(i[-1] <= k - 1, found, e)
-        assert found is not None
-        return found
+    def coordinate(k: int, n: Expr, *i: Expr) -> Expr:
+        return grid(n, *i, rank - 1 - k)
 
-    places = te.compute(grid.shape, place, name="places")
-    pixel = _pixel(border, aligned)
-    sums = accumulator(x.dtype)
-
-    def body(n: Expr, c: Expr, *i: Expr) -> Expr:
-        at = [places(n, *i, k) for k in range(rank)]
-        read = lambda *j: x(n, c, *j).astype(sums)  # noqa: E731
-        if mode == "nearest":
-            return pixel(read, [whole(e, d) for e, d in zip(at, size, strict=True)], size)
-        if mode == "bicubic":
-            return weighted(read, at, size, keys_weights(-0.75), -1, pixel)
-        return linear(read, at, size, pixel)
-
-    return narrowed(te.compute((*x.shape[:2], *grid.shape[1:-1]), body, name="grid_sample"), x.dtype)
-
-
-def _brought_inside(e: Expr, n: Expr, border: str, aligned: bool) -> Expr:
-    """A coordinate beyond the border, clamped or reflected."""
-    zero = te.const(0, e.dtype)
-    first, last = (zero, n - 1) if aligned else (zero - 0.5, n - 0.5)
-    if border == "zeros":
-        return e
-    if border == "border":
-        moved = te.max(te.min(e, n - 1), zero)
-    else:
-        span = last - first
-        far = te.abs(e - first)
-        rest = far - 2 * span * te.floor(far / (2 * span))
-        moved = te.select(span > zero, first + te.min(rest, 2 * span - rest), first)
-    return te.select(te.any(e < first, e > last), moved, e)
-
-
-def _pixel(border: str, aligned: bool) -> Callable[[Read, Sequence[Expr], Sequence[Expr]], Expr]:
-    """An element at integer places, some of which may be outside."""
-    if border == "zeros":
-        return or_zero
-
-    def reflected(i: Expr, d: Expr) -> Expr:
-        period = te.max(2 * (d - 1), te.const(1)) if aligned else 2 * d
-        rest = te.floormod(i, period)
-        return clamped(te.min(rest, period - rest if aligned else period - 1 - rest), d)
-
-    move = clamped if border == "border" else reflected
-    return lambda read, at, size: read(*(move(i, d) for i, d in zip(at, size, strict=True)))
+    return sample_grid(x, coordinate, grid.shape[1:-1], grid.dtype, mode, border, aligned)
 
 
 @operator("AffineGrid")
@@ -167,8 +112,8 @@ def roi_align(node: Node, x: Tensor, rois: Tensor, images: Tensor) -> Tensor:
             low, part = span(n, k)
             place = (r[k].var.astype(sums) + 0.5) * part / te.max(samples(n, k), te.const(1)).astype(sums)
             at.append(low + i[k].astype(sums) * part + place)
-        corners = _corners(lambda *j: x(image, c, *j).astype(sums), at, x.shape[2:])
-        value = sum(corners[1:], corners[0]) if mode == "avg" else te.max(*corners)
+        parts = corners(lambda *j: x(image, c, *j).astype(sums), at, x.shape[2:])
+        value = sum(parts[1:], parts[0]) if mode == "avg" else te.max(*parts)
         return value, te.all(*(r[k] < samples(n, k) for k in range(2)))
 
     def body(*i: Expr) -> Expr:
@@ -199,23 +144,6 @@ def _most_samples(node: Node, rois: Tensor, bins: Sequence[int], half: bool) -> 
     if not all(0 < m <= _MOST_SAMPLES for m in most):
         raise node.refused("its regions are too large", f"{_MOST_SAMPLES} samples along an axis of a part")
     return most
-
-
-def _corners(read: Read, at: Sequence[Expr], size: Sequence[Expr]) -> list[Expr]:
-    """The elements around a place, weighted by how near they are; the nearest ones up to 1 outside, 0 beyond."""
-    zero = te.const(0, at[0].dtype)
-    inside = te.all(*(c for e, d in zip(at, size, strict=True) for c in (e >= -1.0, e <= d.astype(e.dtype))))
-    near = [te.max(te.min(e, (d - 1).astype(e.dtype)), zero) for e, d in zip(at, size, strict=True)]
-    low = [te.floor(e) for e in near]
-    found = []
-    for tap in product((0, 1), repeat=len(at)):
-        weight = None
-        for t, e, f in zip(tap, near, low, strict=True):
-            part = e - f if t else 1 - (e - f)
-            weight = part if weight is None else weight * part
-        place = [clamped(whole(f, d) + t, d) for t, f, d in zip(tap, low, size, strict=True)]
-        found.append(te.select(inside, weight * read(*place), zero))
-    return found
 
 
 @operator("NonMaxSuppression")

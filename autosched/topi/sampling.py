@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Any
 
 from autosched import te
 from autosched.ir.expr import Expr
@@ -53,3 +54,35 @@ def weighted(
         total = e if total is None else total + e
     assert total is not None
     return total
+
+
+def keys_weights(a: float) -> Callable[[Any], list[Any]]:
+    """Keys' weights of four neighbours, of which the second is at a distance f before."""
+
+    def weights(f: Any) -> list[Any]:
+        g = 1 - f
+        return [
+            ((a * (f + 1) - 5 * a) * (f + 1) + 8 * a) * (f + 1) - 4 * a,
+            ((a + 2) * f - (a + 3)) * f * f + 1,
+            ((a + 2) * g - (a + 3)) * g * g + 1,
+            ((a * (g + 1) - 5 * a) * (g + 1) + 8 * a) * (g + 1) - 4 * a,
+        ]
+
+    return weights
+
+
+def corners(read: Read, at: Sequence[Expr], size: Sequence[Expr]) -> list[Expr]:
+    """The elements around a place, weighted by how near they are; the nearest ones up to 1 outside, 0 beyond."""
+    zero = te.const(0, at[0].dtype)
+    inside = te.all(*(c for e, d in zip(at, size, strict=True) for c in (e >= -1.0, e <= d.astype(e.dtype))))
+    near = [te.max(te.min(e, (d - 1).astype(e.dtype)), zero) for e, d in zip(at, size, strict=True)]
+    low = [te.floor(e) for e in near]
+    found = []
+    for tap in product((0, 1), repeat=len(at)):
+        weight = None
+        for t, e, f in zip(tap, near, low, strict=True):
+            part = e - f if t else 1 - (e - f)
+            weight = part if weight is None else weight * part
+        place = [clamped(whole(f, d) + t, d) for t, f, d in zip(tap, low, size, strict=True)]
+        found.append(te.select(inside, weight * read(*place), zero))
+    return found

@@ -1,0 +1,491 @@
+"""Regions and boxes of object detection.
+
+Rows of detections are [class, score, left, top, right, bottom], or as indices say; rows that are nothing are -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autosched import te
+from autosched.errors import UsageError
+from autosched.ir.builder import create
+from autosched.ir.expr import Expr, as_expr
+from autosched.ir.simplify import simplify
+from autosched.te.tensor import Tensor
+from autosched.topi.arguments import Dims, accumulator, check_calls, narrowed, number, pair
+from autosched.topi.sampling import clamped, corners
+from autosched.topi.sorting import first_places
+from autosched.topi.transform import _injective, reshape, transpose
+
+# -- regions ------------------------------------------------------------------------------------------
+
+
+def _regions(data: Tensor, rois: Tensor, pooled_size: Dims, asked: str) -> list[int]:
+    if data.ndim != 4 or rois.ndim != 2 or number(rois.shape[1], asked) != 5:
+        raise UsageError(
+            f"{data!r}, regions {rois!r}", asked=asked, legal="4 dimensions; rows of image, x1, y1, x2, y2"
+        )
+    return [number(d, asked) for d in pair(pooled_size, 2, asked)]
+
+
+def roi_align_nchw(
+    data: Tensor, rois: Tensor, pooled_size: Dims, spatial_scale: float, mode: Any, sample_ratio: int = -1
+) -> Tensor:
+    """Average (`avg`), or take the greatest (`max`), of samples in parts of regions (He et al. 2017).
+
+    rois:         rows of image, x1, y1, x2, y2, in units of 1 / spatial_scale elements
+    pooled_size:  parts of each region, high and wide
+    sample_ratio: samples along each side of a part; by default one for each element that begins in it, for regions of
+                  up to twice the image
+    """
+    asked = "topi.vision.roi_align"
+    bins = _regions(data, rois, pooled_size, asked)
+    how = {b"avg": "avg", 0: "avg", b"max": "max", 1: "max"}.get(mode, mode)
+    if how not in ("avg", "max"):
+        raise UsageError(f"no mode {mode!r}", asked=asked, legal="avg, max")
+    of, size = accumulator(data.dtype), data.shape[2:]
+
+    def span(n: Expr, k: int) -> tuple[Expr, Expr]:
+        """Where a region begins along an axis, and how long a part of it is."""
+        low, high = (rois(n, c).astype(of) * te.const(spatial_scale, of) for c in (2 - k, 4 - k))
+        return low, te.max(high - low, te.const(1, of)) / te.const(bins[k], of)
+
+    most = [sample_ratio if sample_ratio > 0 else 2 * (-(-number(d, asked) // b)) + 1 for d, b in zip(size, bins)]
+
+    def count(n: Expr, k: int) -> Expr:
+        if sample_ratio > 0:
+            return te.const(sample_ratio)
+        return te.min(te.max(te.ceil(span(n, k)[1]), te.const(1, of)), te.const(most[k], of)).astype("int32")
+
+    r = [te.reduce_axis((0, m), f"s{k}") for k, m in enumerate(most)]
+
+    def body(n: Expr, c: Expr, *i: Expr) -> object:
+        at = []
+        for k in range(2):
+            low, part = span(n, k)
+            at.append(low + i[k].astype(of) * part + (r[k].var.astype(of) + 0.5) * part / count(n, k).astype(of))
+        image = clamped(rois(n, 0).astype("int32"), data.shape[0])
+        parts = corners(lambda *j: data(image, c, *j).astype(of), at, size)
+        inside = te.all(*(r[k] < count(n, k) for k in range(2)))
+        value = sum(parts[1:], parts[0])
+        return (te.sum if how == "avg" else te.max)(value, axis=r, where=inside)
+
+    made = te.compute((rois.shape[0], data.shape[1], *bins), body, name="roi_samples")
+    if how == "max":
+        return narrowed(made, data.dtype)
+
+    def mean(n: Expr, *i: Expr) -> Expr:
+        return (made(n, *i) / (count(n, 0) * count(n, 1)).astype(of)).astype(data.dtype)
+
+    return te.compute(made.shape, mean, name="roi_align", tag="pool,roi_align_nchw")
+
+
+def roi_align_nhwc(
+    data: Tensor, rois: Tensor, pooled_size: Dims, spatial_scale: float, mode: Any, sample_ratio: int = -1
+) -> Tensor:
+    """Do as of NCHW, for images [n, h, w, c]."""
+    moved = transpose(data, [0, 3, 1, 2])
+    return transpose(roi_align_nchw(moved, rois, pooled_size, spatial_scale, mode, sample_ratio), [0, 2, 3, 1])
+
+
+def roi_pool_nchw(data: Tensor, rois: Tensor, pooled_size: Dims, spatial_scale: float) -> Tensor:
+    """Take the greatest element in each part of regions, which are rounded to elements; 0 of an empty part.
+
+    rois: rows of image, x1, y1, x2, y2, in units of 1 / spatial_scale elements
+    """
+    asked = "topi.vision.roi_pool"
+    bins = _regions(data, rois, pooled_size, asked)
+    size = [number(d, asked) for d in data.shape[2:]]
+
+    def ends(n: Expr, k: int, i: Expr) -> tuple[Expr, Expr]:
+        low, high = (te.round(rois(n, c) * te.const(spatial_scale, rois.dtype)).astype("int32") for c in (2 - k, 4 - k))
+        width = te.max(high - low + 1, te.const(1)).astype("float32") / te.const(bins[k], "float32")
+        begin = te.floor(i.astype("float32") * width).astype("int32") + low
+        end = te.ceil((i + 1).astype("float32") * width).astype("int32") + low
+        return te.min(te.max(begin, te.const(0)), te.const(size[k])), te.min(
+            te.max(end, te.const(0)), te.const(size[k])
+        )
+
+    r = [te.reduce_axis((0, d), f"r{k}") for k, d in enumerate(size)]
+    least = te.min_value(data.dtype)
+
+    def body(n: Expr, c: Expr, *i: Expr) -> object:
+        image = clamped(rois(n, 0).astype("int32"), data.shape[0])
+        parts = [t for k in range(2) for low, high in [ends(n, k, i[k])] for t in (r[k] >= low, r[k] < high)]
+        return te.max(te.if_then_else(te.all(*parts), data(image, c, r[0].var, r[1].var), least), axis=r)
+
+    made = te.compute((rois.shape[0], data.shape[1], *bins), body, name="roi_pool_max")
+
+    def result(n: Expr, c: Expr, *i: Expr) -> Expr:
+        empty = te.any(*(high <= low for k in range(2) for low, high in [ends(n, k, i[k])]))
+        return te.select(empty, te.const(0, data.dtype), made(n, c, *i))
+
+    return te.compute(made.shape, result, name="roi_pool", tag="pool,roi_pool_nchw")
+
+
+def reorg(data: Tensor, stride: int) -> Tensor:
+    """Turn squares into channels as Darknet does, whose order is that of a smaller number of channels."""
+    asked = "topi.vision.reorg"
+    n, c, h, w = data.shape
+    kept = number(c, asked) // (stride * stride)
+    if data.ndim != 4 or kept < 1:
+        raise UsageError(f"{data!r}, stride {stride}", asked=asked, legal="[n, c, h, w], stride * stride channels")
+
+    # the flat result, seen as [n, c, h, w], at (b, k, j, i) is the flat input, seen as [n, kept, h * s, w * s]
+    def body(b: Expr, k: Expr, j: Expr, i: Expr) -> object:
+        part = te.floordiv(k, kept)
+        x, y = i * stride + te.floormod(part, stride), j * stride + te.floordiv(part, stride)
+        place = x + w * stride * (y + h * stride * (te.floormod(k, kept) + kept * b))
+        inside = te.floormod(place, c * h * w)
+        return data(te.floordiv(place, c * h * w), te.floordiv(inside, h * w), te.floormod(te.floordiv(inside, w), h), te.floormod(inside, w))  # fmt: skip
+
+    made = _injective((n, c, h, w), body, "reorg")
+    return reshape(made, (n, c * (stride * stride), simplify(te.floordiv(h, stride)), simplify(te.floordiv(w, stride))))
+
+
+# -- boxes --------------------------------------------------------------------------------------------
+
+
+def _packed(flags: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the p-th of the set flags [b, n] of each line is, and how many there are [b]."""
+    b, n = flags.shape
+
+    def up_to(i: Expr, j: Expr) -> object:
+        k = te.reduce_axis((0, n), "k")
+        return te.sum(te.select(k.var <= j, flags(i, k.var), te.const(0)), axis=k)
+
+    counts = te.compute((b, n), up_to, name="T_boxes_up_to")
+
+    def before(i: Expr, p: Expr) -> object:
+        k = te.reduce_axis((0, n), "k")
+        return te.sum((counts(i, k.var) <= p).astype("int32"), axis=k)
+
+    places = te.compute((b, n), before, name="T_boxes_places")
+    return places, te.compute((b,), lambda i: counts(i, n - 1), name="T_boxes_count", tag="injective")
+
+
+def _rows(data: Tensor, places: Tensor, count: Tensor, name: str) -> Tensor:
+    """Rows of [b, n, m], or elements of [b, n], at places as long as there are any; then -1."""
+
+    def body(i: Expr, p: Expr, *rest: Expr) -> object:
+        at = te.min(places(i, p), data.shape[1] - 1)
+        return te.if_then_else(p < count(i), data(i, at, *rest), te.const(-1, data.dtype))
+
+    return _injective(data.shape, body, name)
+
+
+def get_valid_counts(data: Tensor, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1) -> list[Tensor]:
+    """Move the boxes [b, n, row] with a score above the threshold, and of a class, to the front.
+
+    Return their number [b], the rows, and where they were [b, n]. `id_index` -1: boxes have no class.
+    """
+    b, n, _ = data.shape
+    least = as_expr(score_threshold() if isinstance(score_threshold, Tensor) else score_threshold, data.dtype)
+
+    def flag(i: Expr, j: Expr) -> Expr:
+        found = data(i, j, score_index) > least.astype(data.dtype)
+        return (found if id_index < 0 else te.all(found, data(i, j, id_index) >= 0)).astype("int32")
+
+    flags = te.compute((b, n), flag, name="T_boxes_valid")
+    places, count = _packed(flags)
+
+    def index(i: Expr, p: Expr) -> object:
+        return te.select(p < count(i), places(i, p), te.const(-1))
+
+    return [count, _rows(data, places, count, "valid_boxes"), _injective((b, n), index, "valid_indices")]
+
+
+def _kept(boxes: Tensor, candidates: Tensor, groups: Tensor | None, most: Expr, threshold: Expr, name: str) -> Tensor:
+    """Go through boxes [b, n, left top right bottom] of each line in order. Keep a candidate unless it shares at least
+    this part of the union with a kept one of its group, and not more than `most` (all for a negative number)."""
+    b, n, _ = boxes.shape
+    of = boxes.dtype
+
+    def body(ins: Sequence[Any], outs: Sequence[Any]) -> object:
+        ib = create()
+        box, candidate, kept = (ib.buffer_ptr(x) for x in (ins[0], ins[1], outs[0]))
+        group = ib.buffer_ptr(ins[2]) if groups is not None else None
+        with ib.for_range(0, b, name="i", kind="parallel") as i:
+            count = ib.allocate("int32", (1,), name="count")
+            free = ib.allocate("int32", (1,), name="free")
+            count[0] = te.const(0)
+            with ib.for_range(0, n, name="j") as j:
+                free[0] = te.select(te.any(most < 0, count[0] < most), candidate[i, j], te.const(0))
+                with ib.if_scope(free[0] > 0), ib.for_range(0, j, name="k") as k:
+                    near = kept[i, k] > 0
+                    if group is not None:
+                        near = te.all(near, group[i, j] == group[i, k])
+                    with ib.if_scope(near):
+                        share = _overlap([box[i, j, m] for m in range(4)], [box[i, k, m] for m in range(4)], of)
+                        with ib.if_scope(share >= threshold.astype(of)):
+                            free[0] = te.const(0)
+                kept[i, j] = free[0]
+                count[0] = count[0] + free[0]
+        return ib.get()
+
+    inputs = [boxes, candidates, *([groups] if groups is not None else [])]
+    made: Tensor = te.extern((b, n), inputs, body, dtype="int32", name=name)
+    return made
+
+
+def _overlap(a: Sequence[Expr], b: Sequence[Expr], of: Any) -> Expr:
+    """The part of two boxes' union that both share."""
+    zero = te.const(0, of)
+    sides = [te.max(te.min(a[k + 2], b[k + 2]) - te.max(a[k], b[k]), zero) for k in range(2)]
+    shared = sides[0] * sides[1]
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
+    return te.select(union <= zero, zero, shared / te.select(union <= zero, te.const(1, of), union))
+
+
+def _ordered(boxes: Callable[..., Expr], shape: Sequence[Any], name: str) -> Tensor:
+    """Boxes as [b, n, left top right bottom], whichever corners they were given by."""
+
+    def body(i: Expr, j: Expr, k: Expr) -> object:
+        one, other = boxes(i, j, te.floormod(k, 2)), boxes(i, j, te.floormod(k, 2) + 2)
+        return te.select(k < 2, te.min(one, other), te.max(one, other))
+
+    return te.compute((*shape, 4), body, name=name, tag="injective")
+
+
+def _scalar(x: Any, dtype: object) -> Expr:
+    return (x() if x.ndim == 0 else x(0)).astype(dtype) if isinstance(x, Tensor) else as_expr(x).astype(dtype)
+
+
+def non_max_suppression(
+    data: Tensor,
+    valid_count: Tensor,
+    indices: Tensor,
+    max_output_size: Any = -1,
+    iou_threshold: Any = 0.5,
+    force_suppress: bool = False,
+    top_k: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = 0,
+    return_indices: bool = True,
+    invalid_to_bottom: bool = False,
+) -> Any:
+    """Go through boxes [b, n, row] by score, and drop those that overlap a better one of their class.
+
+    valid_count:     how many rows of each image there are
+    indices:         what the rows are called, [b, n]
+    max_output_size: how many to keep; -1 for all. `top_k`: how many of the best to look at
+    iou_threshold:   the part of a union that must be shared; 0 drops nothing
+    force_suppress:  by boxes of other classes, too
+
+    Return what the kept boxes are called, and how many they are, [b, n] and [b, 1]; or without `return_indices` the
+    rows by score, those dropped -1, with `invalid_to_bottom` at the end.
+    """
+    b, n, _ = data.shape
+    score = te.compute((b, n), lambda i, j: data(i, j, score_index), name="T_nms_score", tag="injective")
+    order = first_places(score, n, 1, False, valid_count)
+
+    def looked_at(i: Expr) -> Expr:
+        all_of_them = valid_count(i).astype("int32")
+        return te.min(all_of_them, te.const(top_k)) if top_k > 0 else all_of_them
+
+    def row(i: Expr, j: Expr, k: Any) -> Expr:
+        return data(i, te.min(te.max(order(i, j), te.const(0)), n - 1), k)
+
+    def candidate(i: Expr, j: Expr) -> Expr:
+        return te.all(j < looked_at(i), row(i, j, score_index) > 0).astype("int32")
+
+    candidates = te.compute((b, n), candidate, name="T_nms_candidates", tag="injective")
+    boxes = _ordered(lambda i, j, k: row(i, j, k + coord_start), (b, n), "T_nms_boxes")
+    groups = None
+    if not force_suppress and id_index >= 0:
+        groups = te.compute((b, n), lambda i, j: row(i, j, id_index), name="T_nms_class", tag="injective")
+    limit, threshold = _scalar(max_output_size, "int32"), _scalar(iou_threshold, data.dtype)
+    kept = _kept(boxes, candidates, groups, limit, threshold, "nms")
+    is_off = threshold <= te.const(0, data.dtype)
+
+    def flag(i: Expr, j: Expr) -> Expr:
+        return te.select(is_off, (j < valid_count(i).astype("int32")).astype("int32"), kept(i, j))
+
+    flags = te.compute((b, n), flag, name="T_nms_flags", tag="injective")
+
+    def place(i: Expr, j: Expr) -> Expr:
+        return te.select(is_off, j, te.min(te.max(order(i, j), te.const(0)), n - 1))
+
+    if return_indices:
+        names = te.compute((b, n), lambda i, j: indices(i, place(i, j)), name="T_nms_names", tag="injective")
+        places, count = _packed(flags)
+        total = te.compute((b, 1), lambda i, _: count(i), name="T_nms_count", tag="injective")
+        return [_rows(names, places, count, "T_nms_indices"), total]
+    out = _injective(
+        data.shape,
+        lambda i, j, k: te.if_then_else(flags(i, j) > 0, data(i, place(i, j), k), te.const(-1, data.dtype)),
+        "nms_rows",
+    )
+    return _rows(out, *_packed(flags), "nms_rows") if invalid_to_bottom else out
+
+
+def all_class_non_max_suppression(
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_boxes_per_class: Any,
+    iou_threshold: Any,
+    score_threshold: Any,
+    output_format: str = "onnx",
+) -> list[Tensor]:
+    """Drop overlapping boxes of each image and class by itself: boxes [b, n, 4], scores [b, classes, n].
+
+    Return, as ONNX has it, rows of image, class and box [b * classes * n, 3] and their number [1]; or as
+    `tensorflow`, of each image rows of class and box [b, classes * n, 2], their scores, and their number [b].
+    """
+    asked = "topi.vision.all_class_non_max_suppression"
+    if output_format not in ("onnx", "tensorflow"):
+        raise UsageError(f"no output_format {output_format!r}", asked=asked, legal="onnx, tensorflow")
+    b, classes, n = (number(d, asked) for d in scores.shape)
+    flat = reshape(scores, (b * classes, n))
+    order = first_places(flat, n, 1, False)
+    least = _scalar(score_threshold, scores.dtype)
+    lines = (b * classes, n)
+    candidates = te.compute(
+        lines, lambda i, j: (flat(i, order(i, j)) > least).astype("int32"), name="T_nms_candidates", tag="injective"
+    )
+    ordered = _ordered(lambda i, j, k: boxes(te.floordiv(i, classes), order(i, j), k), lines, "T_nms_boxes")
+    limit, threshold = _scalar(max_output_boxes_per_class, "int32"), _scalar(iou_threshold, boxes.dtype)
+    kept = _kept(ordered, candidates, None, limit, threshold, "all_class_nms")
+    images = 1 if output_format == "onnx" else b
+    each = b * classes * n // images
+    found, count = _packed(reshape(kept, (images, each)))
+    at = te.compute(
+        (images, each), lambda i, p: te.min(found(i, p), each - 1) + i * each, name="T_nms_at", tag="injective"
+    )
+
+    def part(i: Expr, p: Expr, k: Expr) -> Expr:
+        line, j = te.floordiv(at(i, p), n), te.floormod(at(i, p), n)
+        named = [te.floordiv(line, classes), te.floormod(line, classes), order(line, j)][3 - parts :]
+        value = named[-1]
+        for m in reversed(range(parts - 1)):
+            value = te.select(k == m, named[m], value)
+        return value.astype("int64")
+
+    if output_format == "onnx":
+        parts = 3
+        rows = _injective((each, 3), lambda p, k: part(te.const(0), p, k), "nms_rows")
+        return [rows, te.compute((1,), lambda i: count(i).astype("int64"), name="nms_count", tag="injective")]
+    parts = 2
+    rows = _injective((b, each, 2), part, "nms_rows")
+
+    def score(i: Expr, p: Expr) -> Expr:
+        line = te.floordiv(at(i, p), n)
+        return flat(line, order(line, te.floormod(at(i, p), n)))
+
+    total = te.compute((b,), lambda i: count(i).astype("int64"), name="nms_count", tag="injective")
+    return [rows, _injective((b, each), score, "nms_scores"), total]
+
+
+# -- anchors ------------------------------------------------------------------------------------------
+
+
+def multibox_prior(
+    data: Tensor,
+    sizes: Sequence[float] = (1,),
+    ratios: Sequence[float] = (1,),
+    steps: Sequence[float] = (-1, -1),
+    offsets: Sequence[float] = (0.5, 0.5),
+    clip: bool = False,
+) -> Tensor:
+    """Return boxes around each place of [n, c, h, w]: one of each size, and of the first size in each other ratio.
+
+    They are [1, h * w * boxes, left top right bottom], as parts of the image. (Liu et al. 2016, SSD.)
+    """
+    asked = "topi.vision.multibox_prior"
+    h, w = (number(d, asked) for d in data.shape[2:])
+    half = [(s * h / w / 2, s / 2) for s in sizes]
+    half += [(sizes[0] * h / w * r**0.5 / 2, sizes[0] / r**0.5 / 2) for r in ratios[1:]]
+    by = [s if s > 0 else 1 / d for s, d in zip(steps, (h, w))]
+
+    def body(_: Expr, p: Expr, k: Expr) -> Expr:
+        box, place = te.floormod(p, len(half)), te.floordiv(p, len(half))
+        x = (te.floormod(place, w).astype("float32") + te.const(offsets[1], "float32")) * te.const(by[1], "float32")
+        y = (te.floordiv(place, w).astype("float32") + te.const(offsets[0], "float32")) * te.const(by[0], "float32")
+        reach = te.const(0.0, "float32")
+        for m, (wide, high) in enumerate(half):
+            side = te.select(te.floormod(k, 2) == 0, te.const(wide, "float32"), te.const(high, "float32"))
+            reach = te.select(box == m, side, reach)
+        middle = te.select(te.floormod(k, 2) == 0, x, y)
+        e = te.select(k < 2, middle - reach, middle + reach)
+        return te.max(te.min(e, te.const(1.0, "float32")), te.const(0.0, "float32")) if clip else e
+
+    return _injective((1, h * w * len(half), 4), body, "multibox_prior")
+
+
+def multibox_transform_loc(
+    cls_prob: Tensor,
+    loc_pred: Tensor,
+    anchor: Tensor,
+    clip: bool = True,
+    threshold: float = 0.01,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+    keep_background: bool = False,
+) -> list[Tensor]:
+    """Turn scores [b, classes, n] and shifts [b, n * 4] of anchors [1, n, 4] into rows of detections [b, n, 6].
+
+    Those of class 0, or below the threshold, are left out unless `keep_background`. Return the rows and their number.
+    """
+    b, classes, n = cls_prob.shape
+    of = loc_pred.dtype
+    first = 0 if keep_background else 1
+
+    def best(i: Expr, j: Expr) -> object:
+        k = te.reduce_axis((0, classes - first), "k")
+        return te.argmax((k.var + first, cls_prob(i, k.var + first, j)), axis=k)
+
+    which, score = te.compute((b, n), best, name="T_multibox_best")
+
+    def class_of(i: Expr, j: Expr) -> Expr:
+        return te.select(score(i, j) < te.const(threshold, score.dtype), te.const(0), which(i, j))
+
+    flags = te.compute(
+        (b, n), lambda i, j: te.const(1) if keep_background else (class_of(i, j) > 0).astype("int32"), name="T_multibox_flags"
+    )  # fmt: skip
+
+    def box(i: Expr, j: Expr, k: Expr) -> Expr:
+        """The coordinate 0 to 3 of the box of an anchor."""
+        m = te.floormod(k, 2)
+        low, high = anchor(0, j, m), anchor(0, j, m + 2)
+        side, middle = high - low, (low + high) / 2
+        shift, grow = (
+            te.select(m == 0, te.const(v[0], of), te.const(v[1], of)) for v in (variances[:2], variances[2:])
+        )
+        at = loc_pred(i, j * 4 + m) * shift * side + middle
+        reach = te.exp(loc_pred(i, j * 4 + 2 + m) * grow) * side / 2
+        e = te.select(k < 2, at - reach, at + reach)
+        return te.max(te.min(e, te.const(1, of)), te.const(0, of)) if clip else e
+
+    def row(i: Expr, j: Expr, k: Expr) -> Expr:
+        name = (class_of(i, j) - first).astype(of)
+        head = te.select(k == 0, name, score(i, j).astype(of))
+        return te.if_then_else(k < 2, head, box(i, j, te.max(k - 2, te.const(0))))
+
+    rows = te.compute((b, n, 6), row, name="T_multibox_rows", tag="injective")
+    places, count = _packed(flags)
+    return [_rows(rows, places, count, "multibox_transform_loc"), count]
+
+
+def multibox_detection(
+    cls_prob: Tensor,
+    loc_pred: Tensor,
+    anchor: Tensor,
+    clip: bool = True,
+    threshold: float = 0.01,
+    nms_threshold: float = 0.5,
+    force_suppress: bool = False,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+    nms_topk: int = -1,
+) -> Tensor:
+    """Do as `multibox_transform_loc`, and drop overlapping boxes: rows by score, those dropped -1."""
+    rows, count = multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances)
+    names = te.compute(rows.shape[:2], lambda _, j: j, name="T_multibox_names", tag="injective")
+    made: Tensor = non_max_suppression(
+        rows, count, names, -1, nms_threshold, force_suppress, nms_topk, return_indices=False
+    )
+    return made
+
+
+check_calls(globals())

@@ -1,0 +1,28 @@
+"""`tvm.topi`: operators on whole tensors, and schedules."""
+
+from __future__ import annotations
+
+import sys
+
+from autosched.topi import *  # noqa: F403
+from autosched.topi.elementwise import BINARY
+from autosched.tvm._missing import missing
+from autosched.tvm.promotion import by_tvm_rules
+from autosched.tvm.topi import image as image
+from autosched.tvm.topi import nn as nn
+from autosched.tvm.topi import schedules
+from autosched.tvm.topi import sparse as sparse
+from autosched.tvm.topi import tag as tag
+from autosched.tvm.topi import utils as utils
+from autosched.tvm.topi import vision as vision
+from autosched.tvm.topi.utils import InvalidShapeError as InvalidShapeError
+
+globals().update({name: by_tvm_rules(operator) for name, operator in BINARY.items()})
+globals().update(schedules.install(__name__, nn, [sys.modules[__name__], vision, image, sparse]))
+
+_INSTEAD = {
+    "random": "arrays of numpy.random, as arguments",
+    "contrib": "te.extern with tir.call_packed of a Python function",
+    "testing": "import tvm.topi.testing",
+}
+__getattr__ = missing("topi", globals(), _INSTEAD)
