@@ -17,6 +17,7 @@ import numpy as np
 from autosched.errors import DeviceError, UsageError, expect, is_list_of
 from autosched.ir.dtype import BFLOAT16, numpy_dtype
 from autosched.ir.dtype import dtype as dtype_of
+from autosched.ir.expr import Expr, is_const
 from autosched.runtime.device import Device, cpu, device, driver
 
 __all__ = ["NDArray", "array", "cpu", "device", "empty", "from_dlpack", "numpyasarray"]
@@ -194,6 +195,8 @@ def empty(
     device that does not exist or has no room."""
     place = _find(device if device is not None else ctx if ctx is not None else "cpu")
     given = (shape,) if isinstance(shape, (int, np.integer)) else shape
+    if isinstance(given, (list, tuple)):  # a tensor's shape is a tuple of expressions
+        given = [int(n) if isinstance(n, Expr) and is_const(n) else n for n in given]
     is_whole = is_list_of(given, (int, np.integer))
     expect(shape, "whole numbers, the lengths of the dimensions", is_whole, "nd.empty(shape)")
     lengths = tuple(int(n) for n in given)

@@ -76,8 +76,8 @@ def tensordot(a: Tensor, b: Tensor, axes: object = 2) -> Tensor:
 def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     """Sum products as `numpy.einsum` writes it: `einsum("ij,jk->ik", a, b)`.
 
-    Letters of the operands that the output does not have are summed over. Dimensions of an ellipsis go together as
-    NumPy's: they are equal, or one of them is 1.
+    Letters of the operands that the output does not have are summed over. Dimensions of one letter, or of an ellipsis,
+    go together as NumPy's: they are equal, or one of them is 1.
     """
     left, arrow, out = subscripts.replace(" ", "").partition("->")
     inputs = left.split(",")
@@ -85,7 +85,7 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     letters = [x for part in inputs for x in part.replace("...", "")]
     if not arrow:
         out = "..." + "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
-    inputs, out, covered = _without_ellipses(inputs, out, operand)
+    inputs, out = _without_ellipses(inputs, out, operand)
     letters = [x for part in inputs for x in part]
     if len(inputs) != len(operand) or any(len(p) != t.ndim for p, t in zip(inputs, operand)):
         raise UsageError(f"it does not fit {list(operand)!r}", asked=asked, legal="one letter for each dimension")
@@ -94,17 +94,24 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     extent: dict[str, Expr] = {}
     for part, t in zip(inputs, operand, strict=True):
         for x, d in zip(part, t.shape, strict=True):
-            if x in covered and is_const(extent.setdefault(x, d), 1):
+            known = extent.setdefault(x, d)
+            if is_const(known, 1):
                 extent[x] = d
-            stretches = x in covered and is_const(d, 1)
-            if not stretches and not same(extent.setdefault(x, d), d):
-                raise UsageError(f"{x} is both {extent[x]!r} and {d!r}", asked=asked, legal="one length for a letter")
+            elif not is_const(d, 1) and not same(known, d):
+                if is_const(known) and is_const(d):
+                    raise UsageError(f"{x} is both {known!r} and {d!r}", asked=asked, legal="one length for a letter")
+                extent[x] = te.min(known, d)  # they are equal where the call is right, and nothing is read outside
     over = {x: te.reduce_axis((0, d), x if x.isascii() else "k") for x, d in extent.items() if x not in out}
 
     def body(*i: Expr) -> object:
         at: dict[str, Any] = {**dict(zip(out, i, strict=True)), **over}
         factors = [
-            t(*(0 if x in covered and is_const(d, 1) else at[x] for x, d in zip(part, t.shape, strict=True)))
+            t(
+                *(
+                    0 if is_const(d, 1) and not is_const(extent[x], 1) else at[x]
+                    for x, d in zip(part, t.shape, strict=True)
+                )
+            )
             for part, t in zip(inputs, operand, strict=True)
         ]
         return te.sum(_product(*factors), axis=list(over.values())) if over else _product(*factors)
@@ -113,8 +120,8 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     return narrowed(made, _type_of(*operand))
 
 
-def _without_ellipses(inputs: Sequence[str], out: str, operand: Sequence[Tensor]) -> tuple[list[str], str, str]:
-    """The subscripts with letters in place of ellipses, and these letters."""
+def _without_ellipses(inputs: Sequence[str], out: str, operand: Sequence[Tensor]) -> tuple[list[str], str]:
+    """The subscripts with letters in place of ellipses."""
     hidden = [t.ndim - len(p) + 3 for p, t in zip(inputs, operand) if "..." in p]
     free = [x for x in map(chr, range(0x3B1, 0x3B1 + 64)) if x.isalpha()]  # nobody else's: Greek
     covered = "".join(free[: max(hidden, default=0)])
@@ -123,7 +130,7 @@ def _without_ellipses(inputs: Sequence[str], out: str, operand: Sequence[Tensor]
         count = len(covered) if t is None else t.ndim - len(part) + 3
         return part.replace("...", covered[len(covered) - max(count, 0) :])
 
-    return [expanded(p, t) for p, t in zip(inputs, [*operand, *[None] * len(inputs)])], expanded(out, None), covered
+    return [expanded(p, t) for p, t in zip(inputs, [*operand, *[None] * len(inputs)])], expanded(out, None)
 
 
 def _type_of(*operands: Tensor) -> DType:

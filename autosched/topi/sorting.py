@@ -14,6 +14,7 @@ from autosched.ir.expr import Expr, as_expr, is_const
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import Dim, accumulator, axis_of, narrowed, product, same, unravel
 from autosched.topi.elementwise import elementwise
+from autosched.topi.linalg import cumsum
 from autosched.topi.transform import reshape
 
 
@@ -186,30 +187,27 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
 def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
     """Find the places of the elements that are true, or not zero: one row of indices for each, in row-major order.
 
-    output_shape: [number of rows, dimensions]. Rows behind the last element repeat its successor's place
+    output_shape: [number of rows, dimensions], or a tensor of that shape. Rows behind the last element are -1
     """
     total = product(condition.shape)
     flat = reshape(condition, [total]) if condition.ndim != 1 else condition
-    rows, shape = output_shape[0], condition.shape
+    rows, shape = (output_shape.shape if isinstance(output_shape, Tensor) else output_shape)[0], condition.shape
 
-    def up_to(i: Expr) -> object:
-        j = te.reduce_axis((0, total), "j")
-        e = flat(j.var)
-        return te.sum(((e if e.dtype.is_bool else e != 0) & (j.var <= i)).astype("int32"), axis=j)
+    def flag(i: Expr) -> Expr:
+        e = flat(i)
+        return (e if e.dtype.is_bool else e != 0).astype("int32")
 
-    counts = te.compute((total,), up_to, name="T_argwhere_counts")
-
-    def before(r: Expr) -> object:
-        j = te.reduce_axis((0, total), "j")
-        return te.sum((counts(j.var) <= r).astype("int32"), axis=j)
-
-    places = te.compute((rows,), before, name="T_argwhere_places")
+    counts = cumsum(te.compute((total,), flag, name="T_argwhere_flags", tag="injective"))
+    k = te.reduce_axis((0, total), "k")
+    places = te.scatter_reduce(
+        (rows,), lambda: (te.select(flag(k.var) > 0, counts(k.var) - 1, te.const(-1)), k.var), k, "max", "T_argwhere"
+    )
 
     def body(r: Expr, d: Expr) -> object:
-        index = unravel(te.min(places(r), total - 1), shape) or [te.const(0)]
+        index = unravel(te.max(places(r), te.const(0)), shape) or [te.const(0)]
         found = index[-1]
-        for k in reversed(range(len(index) - 1)):
-            found = te.select(d == k, index[k], found)
-        return found
+        for n in reversed(range(len(index) - 1)):
+            found = te.select(d == n, index[n], found)
+        return te.select(places(r) >= 0, found, te.const(-1))
 
-    return te.compute((rows, max(condition.ndim, 1)), body, name="T_argwhere", tag="injective")
+    return te.compute((rows, max(condition.ndim, 1)), body, name="argwhere", tag="injective")

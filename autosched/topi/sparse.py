@@ -44,9 +44,9 @@ def _row_sums(
             total = ib.allocate(of, (1,), name="total")
             total[0] = te.const(0, of)
             r, indptr = row(i), buffers[-1]
-            with ib.for_range(0, indptr[r + 1] - indptr[r], name="e") as e:
-                with ib.for_range(0, inner, name="c") as c:
-                    total[0] = total[0] + term(buffers, i, indptr[r] + e, c).astype(of)
+            count = indptr[r + 1] - indptr[r]
+            with ib.for_range(0, count, name="e") as e, ib.for_range(0, inner, name="c") as c:
+                total[0] = total[0] + term(buffers, i, indptr[r] + e, c).astype(of)
             out[tuple(i)] = total[0]
 
         nest([])

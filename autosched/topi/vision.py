@@ -5,7 +5,9 @@ Rows of detections are [class, score, left, top, right, bottom], or as indices s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 from autosched import te
@@ -139,7 +141,8 @@ def reorg(data: Tensor, stride: int) -> Tensor:
         x, y = i * stride + te.floormod(part, stride), j * stride + te.floordiv(part, stride)
         place = x + w * stride * (y + h * stride * (te.floormod(k, kept) + kept * b))
         inside = te.floormod(place, c * h * w)
-        return data(te.floordiv(place, c * h * w), te.floordiv(inside, h * w), te.floormod(te.floordiv(inside, w), h), te.floormod(inside, w))  # fmt: skip
+        row = te.floordiv(inside, w)
+        return data(te.floordiv(place, c * h * w), te.floordiv(row, h), te.floormod(row, h), te.floormod(inside, w))
 
     made = _injective((n, c, h, w), body, "reorg")
     return reshape(made, (n, c * (stride * stride), simplify(te.floordiv(h, stride)), simplify(te.floordiv(w, stride))))
@@ -157,12 +160,12 @@ def _packed(flags: Tensor) -> tuple[Tensor, Tensor]:
         return te.sum(te.select(k.var <= j, flags(i, k.var), te.const(0)), axis=k)
 
     counts = te.compute((b, n), up_to, name="T_boxes_up_to")
+    k = te.reduce_axis((0, n), "k")
 
-    def before(i: Expr, p: Expr) -> object:
-        k = te.reduce_axis((0, n), "k")
-        return te.sum((counts(i, k.var) <= p).astype("int32"), axis=k)
+    def found(i: Expr) -> tuple[Expr, Expr]:
+        return te.select(flags(i, k.var) > 0, counts(i, k.var) - 1, te.const(-1)), k.var
 
-    places = te.compute((b, n), before, name="T_boxes_places")
+    places = te.scatter_reduce((b, n), found, k, "max", name="T_boxes_places")
     return places, te.compute((b,), lambda i: counts(i, n - 1), name="T_boxes_count", tag="injective")
 
 
@@ -170,7 +173,7 @@ def _rows(data: Tensor, places: Tensor, count: Tensor, name: str) -> Tensor:
     """Rows of [b, n, m], or elements of [b, n], at places as long as there are any; then -1."""
 
     def body(i: Expr, p: Expr, *rest: Expr) -> object:
-        at = te.min(places(i, p), data.shape[1] - 1)
+        at = te.max(te.min(places(i, p), data.shape[1] - 1), te.const(0))
         return te.if_then_else(p < count(i), data(i, at, *rest), te.const(-1, data.dtype))
 
     return _injective(data.shape, body, name)
@@ -353,7 +356,7 @@ def all_class_non_max_suppression(
     each = b * classes * n // images
     found, count = _packed(reshape(kept, (images, each)))
     at = te.compute(
-        (images, each), lambda i, p: te.min(found(i, p), each - 1) + i * each, name="T_nms_at", tag="injective"
+        (images, each), lambda i, p: clamped(found(i, p), te.const(each)) + i * each, name="T_nms_at", tag="injective"
     )
 
     def part(i: Expr, p: Expr, k: Expr) -> Expr:
@@ -441,9 +444,10 @@ def multibox_transform_loc(
     def class_of(i: Expr, j: Expr) -> Expr:
         return te.select(score(i, j) < te.const(threshold, score.dtype), te.const(0), which(i, j))
 
-    flags = te.compute(
-        (b, n), lambda i, j: te.const(1) if keep_background else (class_of(i, j) > 0).astype("int32"), name="T_multibox_flags"
-    )  # fmt: skip
+    def flag(i: Expr, j: Expr) -> Expr:
+        return te.const(1) if keep_background else (class_of(i, j) > 0).astype("int32")
+
+    flags = te.compute((b, n), flag, name="T_multibox_flags")
 
     def box(i: Expr, j: Expr, k: Expr) -> Expr:
         """The coordinate 0 to 3 of the box of an anchor."""
@@ -486,6 +490,114 @@ def multibox_detection(
         rows, count, names, -1, nms_threshold, force_suppress, nms_topk, return_indices=False
     )
     return made
+
+
+def _anchors(scales: Sequence[float], ratios: Sequence[float], size: int) -> list[list[float]]:
+    """Boxes around the middle of a square of `size`, in each ratio and scale (Ren et al. 2015, Faster R-CNN)."""
+    found = []
+    for ratio, scale in product(ratios, scales):
+        width = math.floor(math.sqrt(math.floor(size * size / ratio)) + 0.5)
+        half = [0.5 * (w * scale - 1) for w in (width, math.floor(width * ratio + 0.5))]
+        middle = 0.5 * (size - 1)
+        found.append([middle - half[0], middle - half[1], middle + half[0], middle + half[1]])
+    return found
+
+
+def proposal(
+    cls_prob: Tensor,
+    bbox_pred: Tensor,
+    im_info: Tensor,
+    scales: Sequence[float],
+    ratios: Sequence[float],
+    feature_stride: int,
+    threshold: float,
+    rpn_pre_nms_top_n: int,
+    rpn_post_nms_top_n: int,
+    rpn_min_size: int,
+    iou_loss: bool,
+) -> Tensor:
+    """Propose regions: rows of image, left, top, right, bottom [b * rpn_post_nms_top_n, 5] (Ren et al. 2015).
+
+    cls_prob:  [b, 2 * anchors, h, w], those of objects last
+    bbox_pred: [b, 4 * anchors, h, w], shifts of anchors; with `iou_loss` distances of corners
+    im_info:   rows of height, width, scale
+    threshold: part of a union that two regions may share
+
+    Where fewer regions are left, they are repeated.
+    """
+    asked = "topi.vision.proposal"
+    b, h, w = (number(cls_prob.shape[k], asked) for k in (0, 2, 3))
+    anchors, of = _anchors(scales, ratios, feature_stride), bbox_pred.dtype
+    count, total = len(anchors), h * w * len(anchors)
+    most = min(rpn_pre_nms_top_n, total) if rpn_pre_nms_top_n > 0 else total
+    one = te.const(1, of)
+
+    def place(p: Expr) -> tuple[Expr, Expr, Expr]:
+        at = te.floordiv(p, count)
+        return te.floormod(p, count), te.floordiv(at, w), te.floormod(at, w)
+
+    def corner(i: Expr, p: Expr, k: Expr) -> Expr:
+        """The coordinate 0 to 3 of a region, inside of the image."""
+        a, y, x = place(p)
+        m = te.floormod(k, 2)
+        ends = []
+        for side in range(2):
+            base: Any = te.const(0, of)
+            for n, anchor in enumerate(anchors):
+                left, top = (te.const(e, of) for e in anchor[2 * side : 2 * side + 2])
+                base = te.select(a == n, te.select(m == 0, left, top), base)
+            ends.append(base + te.select(m == 0, x, y).astype(of) * te.const(feature_stride, of))
+        shifts = [bbox_pred(i, a * 4 + m + 2 * side, y, x) for side in range(2)]
+        if iou_loss:
+            found = te.select(k < 2, ends[0] + shifts[0], ends[1] + shifts[1])
+        else:
+            side = ends[1] - ends[0] + one
+            middle = shifts[0] * side + ends[0] + (side - one) / 2
+            reach = (te.exp(shifts[1]) * side - one) / 2
+            found = te.select(k < 2, middle - reach, middle + reach)
+        last = te.select(m == 0, im_info(i, 1), im_info(i, 0)).astype(of) - one
+        return te.max(te.min(found, last), te.const(0, of))
+
+    clipped = te.compute((b, total, 4), corner, name="T_proposal_boxes")
+
+    def least(i: Expr) -> Expr:
+        return im_info(i, 2).astype(of) * te.const(rpn_min_size, of)
+
+    def is_small(i: Expr, p: Expr) -> Expr:
+        return te.any(*(clipped(i, p, m + 2) - clipped(i, p, m) + one < least(i) for m in range(2)))
+
+    def score(i: Expr, p: Expr) -> Expr:
+        a, y, x = place(p)
+        inside = [
+            d < te.floor(im_info(i, m) / te.const(feature_stride, im_info.dtype)).astype("int32")
+            for m, d in enumerate((y, x))
+        ]
+        value = cls_prob(i, a + count, y, x)
+        return te.select(te.any(te.logical_not(te.all(*inside)), is_small(i, p)), te.const(-1, value.dtype), value)
+
+    scores = te.compute((b, total), score, name="T_proposal_scores")
+    order = first_places(scores, most, 1, False)
+
+    def grown(i: Expr, j: Expr, k: Expr) -> Expr:
+        by = te.select(k < 2, -least(i), least(i)) / 2
+        return clipped(i, order(i, j), k) + te.select(is_small(i, order(i, j)), by, te.const(0, of))
+
+    boxes = te.compute((b, most, 4), grown, name="T_proposal_sorted")
+    # pixels have a width: a region from 3 to 3 is one wide
+    wide = te.compute(
+        boxes.shape, lambda i, j, k: boxes(i, j, k) + te.select(k < 2, te.const(0, of), one), name="T_proposal_wide"
+    )
+    everything = te.compute((b, most), lambda i, j: te.const(1), name="T_proposal_candidates")
+    kept = _kept(wide, everything, None, te.const(-1), te.const(threshold, of), "proposal_nms", True)
+    places, left = _packed(kept)
+
+    def row(r: Expr, k: Expr) -> Expr:
+        i = te.floordiv(r, rpn_post_nms_top_n)
+        at = te.floormod(te.floormod(r, rpn_post_nms_top_n), te.max(left(i), te.const(1)))
+        box = boxes(i, clamped(places(i, at), te.const(most)), te.max(k - 1, te.const(0)))
+        return te.select(k == 0, i.astype(of), box)
+
+    return _injective((b * rpn_post_nms_top_n, 5), row, "proposal")
 
 
 check_calls(globals())

@@ -106,16 +106,15 @@ def nll_loss(
         raise UsageError(f"{predictions!r}, {targets!r}, {weights!r}", asked=asked, legal="[n, c, ..], [n, ..], [c]")
     sums = accumulator(predictions.dtype)
 
-    def weight(*i: Expr) -> Expr:
-        t = targets(*i)
-        return te.select(t != ignore_index, weights(_class(t)).astype(sums), te.const(0, sums))
-
-    def _class(t: Expr) -> Expr:
+    def class_of(t: Expr) -> Expr:
         return te.select(t != ignore_index, t, te.const(0, t.dtype)).astype("int32")
 
+    def weight(*i: Expr) -> Expr:
+        t = targets(*i)
+        return te.select(t != ignore_index, weights(class_of(t)).astype(sums), te.const(0, sums))
+
     def loss(*i: Expr) -> Expr:
-        rest = i[1:]
-        return -(predictions(i[0], _class(targets(*i)), *rest).astype(sums) * weight(*i))
+        return -(predictions(*i[:1], class_of(targets(*i)), *i[1:]).astype(sums) * weight(*i))
 
     each = te.compute(targets.shape, loss, name="T_nll_loss", tag="broadcast")
     if reduction == "none":

@@ -32,8 +32,15 @@ def _low_bits(x: Tensor, bits: int, of: object, is_unipolar: bool = False) -> Te
 
 
 def _bitserial(
-    data: Tensor, kernel: Tensor, stride: Dims, padding: Pads, bits: tuple[int, int], of: object, unipolar: bool, layouts: tuple[str, str]
-) -> Tensor:  # fmt: skip
+    data: Tensor,
+    kernel: Tensor,
+    stride: Dims,
+    padding: Pads,
+    bits: tuple[int, int],
+    of: object,
+    unipolar: bool,
+    layouts: tuple[str, str],
+) -> Tensor:
     asked = "topi.nn.bitserial_conv2d"
     if kernel.ndim != 4:
         raise UsageError(

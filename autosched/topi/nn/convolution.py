@@ -35,7 +35,8 @@ def convolution(
     """Convolve over any number of spatial dimensions, in any order of axes.
 
     `data_layout` has N, C and the spatial letters; `kernel_layout` O, I and the same ones. Channels come in `groups`,
-    each with weights of its own. Sums are taken in `out_dtype`, in the order of the data's axes. Raises UsageError where sizes or layouts do not fit.
+    each with weights of its own. Sums are taken in `out_dtype`, in the order of the data's axes. Raises UsageError
+    where sizes or layouts do not fit.
     """
     asked = f"topi.nn.{tag}"
     space = [x for x in data_layout if x not in "NC"]

@@ -7,7 +7,8 @@ from autosched.errors import UsageError
 from autosched.ir.expr import Expr, is_const
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import accumulator, axis_of, broadcast_shapes, narrowed, product, same, unravel
-from autosched.topi.linalg import matrix_product
+from autosched.topi.elementwise import elementwise
+from autosched.topi.linalg import einsum, matrix_product
 
 
 def matmul(
@@ -18,8 +19,17 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Tensor:
-    """Multiply matrices, and add a bias to each column. The result is of `out_dtype`; float16 is summed in float32."""
+    """Multiply matrices, and add a bias to each column. The result is of `out_dtype`; float16 is summed in float32.
+
+    More dimensions than two are batches, which go together as NumPy's.
+    """
     result = tensor_a.dtype if out_dtype is None else out_dtype
+    if max(tensor_a.ndim, tensor_b.ndim) > 2:
+        left, right = ("ji" if transpose_a else "ij"), ("kj" if transpose_b else "jk")
+        of = accumulator(result)
+        wide = [elementwise(t, lambda e: e.astype(of), "cast") if t.dtype != of else t for t in (tensor_a, tensor_b)]
+        total = einsum(f"...{left},...{right}->...ik", *wide)
+        return narrowed(total if bias is None else bias_add(total, bias), result)
     name = f"T_matmul_{'NT'[transpose_a]}{'NT'[transpose_b]}"
     made = matrix_product(
         tensor_a, tensor_b, transpose_a, transpose_b, accumulator(result), "topi.nn.matmul", name, "dense"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from autosched.topi import *  # noqa: F403
+from autosched import topi as _core
 from autosched.topi.elementwise import BINARY
 from autosched.tvm._missing import missing
 from autosched.tvm.promotion import by_tvm_rules
@@ -17,8 +17,11 @@ from autosched.tvm.topi import utils as utils
 from autosched.tvm.topi import vision as vision
 from autosched.tvm.topi.utils import InvalidShapeError as InvalidShapeError
 
+# what this package has under a name of its own stays
+globals().update({name: value for name, value in vars(_core).items() if name not in globals() and name[0] != "_"})
 globals().update({name: by_tvm_rules(operator) for name, operator in BINARY.items()})
 globals().update(schedules.install(__name__, nn, [sys.modules[__name__], vision, image, sparse]))
+transform = sys.modules[f"{__name__}.transform"] = sys.modules[__name__]
 
 _INSTEAD = {
     "random": "arrays of numpy.random, as arguments",

@@ -11,6 +11,7 @@ from autosched.te.tensor import Tensor
 from autosched.topi import image, sparse
 from autosched.topi import nn as _core
 from autosched.topi.arguments import same
+from autosched.topi.elementwise import UNARY
 from autosched.topi.nn import *  # noqa: F403
 from autosched.topi.transform import reshape, transpose
 from autosched.tvm._missing import missing
@@ -63,8 +64,15 @@ def _direct(name: str) -> Callable[..., Tensor]:
     """Winograd's way of computing a convolution; how it is computed is the schedule's business here."""
 
     def operator(
-        data: Tensor, weight: Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: Any, pre_computed: bool = False, **layouts: Any
-    ) -> Tensor:  # fmt: skip
+        data: Tensor,
+        weight: Tensor,
+        strides: Any,
+        padding: Any,
+        dilation: Any,
+        out_dtype: Any,
+        pre_computed: bool = False,
+        **layouts: Any,
+    ) -> Tensor:
         if pre_computed:
             why = "weights that are transformed already"
             raise UsageError(why, asked=f"topi.nn.conv2d_winograd_{name}", legal="pre_computed=False, with the weights")
@@ -85,6 +93,17 @@ def instance_norm(
     if gamma.ndim == len(axes) and all(same(d, data.shape[k]) for d, k in zip(gamma.shape, axes, strict=True)):
         return _core.layer_norm(data, gamma, beta, axes, epsilon)
     return _core.instance_norm(data, gamma, beta, axis, epsilon, channel_axis)
+
+
+def batch_norm(*args: Any, **kwargs: Any) -> list[Tensor]:
+    """Normalise over every axis but one. What is not updated is returned as tensors of their own."""
+    out, *moving = _core.batch_norm(*args, **kwargs)
+    return [out, *(t if t.op.input_tensors else UNARY["identity"](t) for t in moving)]
+
+
+def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Tensor:
+    """Spread blocks of channels over squares; mode CDR is what ONNX calls CRD."""
+    return _core.depth_to_space(data, block_size, layout, {"CDR": "CRD"}.get(mode, mode))
 
 
 def _enlarged(data: Tensor, scales: dict[str, float], layout: str, method: str, mode: str) -> Tensor:

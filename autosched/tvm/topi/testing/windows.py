@@ -243,7 +243,7 @@ def pool_grad_nchw(
     wide = padded(a_np, (top, left), (bottom, right))
     grad = np.zeros(wide.shape)
     for y, x in np.ndindex(*out_grad_np.shape[2:]):
-        part = (..., slice(y * strides[0], y * strides[0] + pool_size[0]), slice(x * strides[1], x * strides[1] + pool_size[1]))  # fmt: skip
+        part = (..., *(slice(i * s, i * s + k) for i, s, k in zip((y, x), strides, pool_size, strict=True)))
         window, incoming = wide[part], out_grad_np[:, :, y, x]
         if pool_type == "max":
             flat = window.reshape(n, c, -1)
