@@ -100,18 +100,18 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
             elif not is_const(d, 1) and not same(known, d):
                 if is_const(known) and is_const(d):
                     raise UsageError(f"{x} is both {known!r} and {d!r}", asked=asked, legal="one length for a letter")
-                extent[x] = te.min(known, d)  # they are equal where the call is right, and nothing is read outside
+                extent[x] = te.max(known, d)  # the call says: they are equal, or one of them is 1
     over = {x: te.reduce_axis((0, d), x if x.isascii() else "k") for x, d in extent.items() if x not in out}
 
+    def place(x: str, d: Expr, at: Any) -> Any:
+        if same(d, extent[x]):
+            return at
+        return 0 if is_const(d, 1) else te.min(at, d - 1)
+
     def body(*i: Expr) -> object:
-        at: dict[str, Any] = {**dict(zip(out, i, strict=True)), **over}
+        at: dict[str, Any] = {**dict(zip(out, i, strict=True)), **{x: axis.var for x, axis in over.items()}}
         factors = [
-            t(
-                *(
-                    0 if is_const(d, 1) and not is_const(extent[x], 1) else at[x]
-                    for x, d in zip(part, t.shape, strict=True)
-                )
-            )
+            t(*(place(x, d, at[x]) for x, d in zip(part, t.shape, strict=True)))
             for part, t in zip(inputs, operand, strict=True)
         ]
         return te.sum(_product(*factors), axis=list(over.values())) if over else _product(*factors)

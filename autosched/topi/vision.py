@@ -12,6 +12,7 @@ from typing import Any
 
 from autosched import te
 from autosched.errors import UsageError
+from autosched.ir import expr as ir
 from autosched.ir.builder import create
 from autosched.ir.expr import Expr, as_expr
 from autosched.ir.simplify import simplify
@@ -573,7 +574,7 @@ def proposal(
             for m, d in enumerate((y, x))
         ]
         value = cls_prob(i, a + count, y, x)
-        return te.select(te.any(te.logical_not(te.all(*inside)), is_small(i, p)), te.const(-1, value.dtype), value)
+        return te.select(te.any(ir.logical_not(te.all(*inside)), is_small(i, p)), te.const(-1, value.dtype), value)
 
     scores = te.compute((b, total), score, name="T_proposal_scores")
     order = first_places(scores, most, 1, False)

@@ -19,7 +19,6 @@ from autosched.ir import builder
 from autosched.ir.expr import select as select
 from autosched.runtime.device import cpu as cpu
 from autosched.runtime.device import cuda as cuda
-from autosched.runtime.device import device as device
 from autosched.runtime.device import opencl as opencl
 from autosched.runtime.registry import get_global_func as get_global_func
 from autosched.runtime.registry import register_func as register_func
@@ -27,6 +26,7 @@ from autosched.tir.module import IRModule as IRModule
 from autosched.tvm import (
     _ffi,
     arith,
+    codegen,
     container,
     contrib,
     driver,
@@ -43,6 +43,7 @@ from autosched.tvm import (
     transform,
 )
 from autosched.tvm._missing import MODULES, missing
+from autosched.tvm.devices import device as device
 from autosched.tvm.driver import build as build
 from autosched.tvm.driver import lower as lower
 from autosched.tvm.runtime import DataType as DataType
@@ -64,6 +65,7 @@ _ALIASES = {
     "ir.transform": transform,
     "runtime.container": container,
     "runtime.ndarray": nd,
+    "target.codegen": codegen,
     "target.target": target,
     "tir.ir_builder": builder,
     **dict.fromkeys(("ir.attrs", "ir.expr", "ir.function", "ir.op", "ir.type"), ir),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from autosched.runtime.device import Device as Device
 from autosched.runtime.device import cpu as cpu
 from autosched.runtime.device import cuda as cuda
-from autosched.runtime.device import device as device
 from autosched.runtime.device import opencl as opencl
 from autosched.runtime.ndarray import NDArray as NDArray
 from autosched.runtime.ndarray import array as array
@@ -13,6 +12,7 @@ from autosched.runtime.ndarray import empty as empty
 from autosched.runtime.ndarray import from_dlpack as from_dlpack
 from autosched.runtime.ndarray import numpyasarray as numpyasarray
 from autosched.tvm._missing import missing
+from autosched.tvm.devices import device as device
 
 gpu = cuda
 cl = opencl

@@ -13,7 +13,7 @@ from typing import Any
 
 from autosched import te
 from autosched.errors import UsageError
-from autosched.ir.expr import Expr, as_expr
+from autosched.ir.expr import Expr, as_expr, is_const
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import IterVar, Tensor
 from autosched.topi.arguments import Dim, Dims, Pads, accumulator, narrowed, number, pair, same
@@ -362,10 +362,32 @@ def _ranked(data: Tensor, rank: int, tag: str) -> str:
     return tag
 
 
-def _transposed(rank: int, name: str, letters: str) -> tuple[Any, Any]:
-    """The transposed convolution of a number of dimensions, and that of channels in groups."""
+def conv2d_transpose_nchw(
+    Input: Tensor, Filter: Tensor, strides: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
+) -> Tensor:
+    """Transposed convolution: data [n, c, h, w], weights [in, out, h, w]; the result is `strides` times as large."""
+    tag = _ranked(Input, 2, "conv2d_transpose")
+    return convolution_transpose(Input, Filter, strides, padding, output_padding, 1, 1, out_dtype, tag)
 
-    def in_groups(
+
+def conv1d_transpose_ncw(
+    data: Tensor, kernel: Tensor, stride: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
+) -> Tensor:
+    """Transposed convolution: data [n, c, w], weights [in, out, w]."""
+    tag = _ranked(data, 1, "conv1d_transpose")
+    return convolution_transpose(data, kernel, stride, padding, output_padding, 1, 1, out_dtype, tag)
+
+
+def conv3d_transpose_ncdhw(
+    Input: Tensor, Filter: Tensor, strides: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
+) -> Tensor:
+    """Transposed convolution: data [n, c, d, h, w], weights [in, out, d, h, w]."""
+    tag = _ranked(Input, 3, "conv3d_transpose")
+    return convolution_transpose(Input, Filter, strides, padding, output_padding, 1, 1, out_dtype, tag)
+
+
+def _in_groups(rank: int, name: str, letters: str) -> Any:
+    def operator(
         data: Tensor,
         kernel: Tensor,
         stride: Dims,
@@ -374,24 +396,17 @@ def _transposed(rank: int, name: str, letters: str) -> tuple[Any, Any]:
         output_padding: Dims = 0,
         groups: int = 1,
     ) -> Tensor:
-        tag = _ranked(data, rank, name)
+        tag = _ranked(data, rank, f"group_{name}")
         return convolution_transpose(data, kernel, stride, padding, output_padding, 1, groups, out_dtype, tag)
 
-    def operator(
-        data: Tensor, kernel: Tensor, stride: Dims, padding: Pads, out_dtype: object = None, output_padding: Dims = 0
-    ) -> Tensor:
-        return in_groups(data, kernel, stride, padding, out_dtype, output_padding)
-
-    in_groups.__doc__ = f"Transposed convolution of channels in groups: weights [in, out per group, {letters}]."
-    operator.__doc__ = f"Transposed convolution: data [n, c, {letters}], weights [in, out, {letters}]."
-    for f, prefix in ((operator, ""), (in_groups, "group_")):
-        f.__name__ = f"{prefix}{name}_nc{letters.replace(', ', '')}"
-    return operator, in_groups
+    operator.__doc__ = f"Transposed convolution of channels in groups: weights [in, out per group, {letters}]."
+    operator.__name__ = f"group_{name}_nc{letters.replace(', ', '')}"
+    return operator
 
 
-conv1d_transpose_ncw, group_conv1d_transpose_ncw = _transposed(1, "conv1d_transpose", "w")
-conv2d_transpose_nchw, group_conv2d_transpose_nchw = _transposed(2, "conv2d_transpose", "h, w")
-conv3d_transpose_ncdhw, group_conv3d_transpose_ncdhw = _transposed(3, "conv3d_transpose", "d, h, w")
+group_conv1d_transpose_ncw = _in_groups(1, "conv1d_transpose", "w")
+group_conv2d_transpose_nchw = _in_groups(2, "conv2d_transpose", "h, w")
+group_conv3d_transpose_ncdhw = _in_groups(3, "conv3d_transpose", "d, h, w")
 
 
 # -- blocks of channels -------------------------------------------------------------------------------
@@ -409,7 +424,8 @@ def conv2d_NCHWc(
 ) -> Tensor:
     """Convolve channels in blocks: data [n, C, h, w, c], weights [O, I, h, w, i, o]; result [n, O, h, w, o].
 
-    Weights may have neighbouring channels at the end, [O, I, h, w, i, o, 4], as products of bytes take them.
+    Where data have more blocks than weights, the blocks come in groups, each with weights of its own. Weights may have
+    neighbouring channels at the end, [O, I, h, w, i, o, 4], as products of bytes take them.
     """
     asked = "topi.nn.conv2d_NCHWc"
     if data.ndim != 5 or kernel.ndim not in (6, 7):
@@ -418,15 +434,17 @@ def conv2d_NCHWc(
     outer, inner, kh, kw, i_block, o_block = kernel.shape[:6]
     part = kernel.shape[6] if kernel.ndim == 7 else te.const(1)
     i_block = simplify(i_block * part)
-    if not (same(chunks, inner) and same(block, i_block)):
+    groups = simplify(te.floordiv(chunks, inner))
+    if not (same(inner * groups, chunks) and same(block, i_block)):
         raise UsageError(f"{data!r} does not meet {kernel!r}", asked=asked, legal="channel blocks that are equal")
     taps = {"H": kh, "W": kw}
     window = Windows.over(data, "NCHWc", taps, (stride, dilation, padding), asked, "data_pad")
-    chunk, c = te.reduce_axis((0, chunks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
+    chunk, c = te.reduce_axis((0, inner), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
     y, x = te.reduce_axis((0, kh), "kh"), te.reduce_axis((0, kw), "kw")
 
     def factors(b: Expr, oc: Expr, h: Expr, w: Expr, o: Expr) -> tuple[Expr, Expr]:
-        element = window.element({"N": b, "C": chunk.var, "H": h, "W": w, "c": c.var}, {"H": y, "W": x})
+        first = 0 if is_const(groups, 1) else te.floordiv(oc, te.floordiv(outer, groups)) * inner
+        element = window.element({"N": b, "C": chunk.var + first, "H": h, "W": w, "c": c.var}, {"H": y, "W": x})
         if kernel.ndim == 7:
             return element, kernel(oc, chunk, y, x, te.floordiv(c.var, part), o, te.floormod(c.var, part))
         return element, kernel(oc, chunk, y, x, c, o)

@@ -15,7 +15,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import pytest
 
-from autosched.runtime.device import device
+from autosched.tvm.devices import device
 from autosched.tvm.testing.utils import device_enabled, enabled_targets
 
 

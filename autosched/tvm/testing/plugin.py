@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from autosched.runtime.device import Device, device
+from autosched.runtime.device import Device
+from autosched.tvm.devices import device
 from autosched.tvm.testing import marks
 
 

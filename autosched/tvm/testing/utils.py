@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from autosched.runtime.device import Device, device
+from autosched.runtime.device import Device
 from autosched.tvm import tir
 from autosched.tvm.arith import Analyzer
+from autosched.tvm.devices import device
 from autosched.tvm.runtime import enabled
 
 #: the targets that programs of TVM's name and this package compiles for

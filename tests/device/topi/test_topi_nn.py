@@ -216,7 +216,7 @@ def test_borders_and_gaps() -> None:
     wide = np.full((2, 4, 13, 6), 9, np.float32)
     wide[:, :, ::2] = X
     check(lambda x: nn.dilate(x, (1, 1, 2, 1), 9), (X,), wide)
-    assert nn.get_pad_tuple("SAME", (3, 4)) == (1, 1, 1, 2)
+    assert nn.get_pad_tuple("SAME", (3, 4)) == (1, 2, 1, 1)
 
 
 def test_lstm() -> None:

@@ -26,7 +26,10 @@ RIGHT = {
     "Sequence[Dim]": [1],
 }
 OPERATORS = [
-    (module, name) for module in (topi, topi.nn) for name, f in vars(module).items() if hasattr(f, "__wrapped__")
+    (module, name)
+    for module in (topi, topi.nn, topi.image, topi.vision, topi.sparse)
+    for name, f in vars(module).items()
+    if hasattr(f, "__wrapped__")
 ]
 
 

@@ -268,7 +268,8 @@ def nll_loss(
     kept = targets != ignore_index
     places = np.where(kept, targets, 0)
     of = weights[places] * kept
-    out = -np.take_along_axis(predictions, np.expand_dims(places, 1), 1).squeeze(1) * of
+    axis = min(predictions.ndim - 1, 1)
+    out = -np.take_along_axis(predictions, np.expand_dims(places, axis), axis).squeeze(axis) * of
     if reduction == "none":
         return np.asarray(out, predictions.dtype)
     total = out.sum() / (of.sum() if reduction == "mean" else 1)
