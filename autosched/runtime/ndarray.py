@@ -194,7 +194,8 @@ def empty(
     """An uninitialised array. Raises UsageError for an unknown type, DeviceError for a
     device that does not exist or has no room."""
     place = _find(device if device is not None else ctx if ctx is not None else "cpu")
-    given = (shape,) if isinstance(shape, (int, np.integer)) else shape
+    given: Any = shape.tolist() if isinstance(shape, np.ndarray) else shape
+    given = (given,) if isinstance(given, (int, np.integer)) else given
     if isinstance(given, (list, tuple)):  # a tensor's shape is a tuple of expressions
         given = [int(n) if isinstance(n, Expr) and is_const(n) else n for n in given]
     is_whole = is_list_of(given, (int, np.integer))

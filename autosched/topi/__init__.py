@@ -21,6 +21,7 @@ from autosched.topi.choosing import reverse_sequence as reverse_sequence
 from autosched.topi.choosing import shape as shape
 from autosched.topi.choosing import sliding_window as sliding_window
 from autosched.topi.choosing import strided_set as strided_set
+from autosched.topi.choosing import unravel_index as unravel_index
 from autosched.topi.elementwise import BINARY, UNARY
 from autosched.topi.elementwise import broadcast_to as broadcast_to
 from autosched.topi.elementwise import cast as cast
@@ -30,6 +31,7 @@ from autosched.topi.elementwise import full as full
 from autosched.topi.elementwise import full_like as full_like
 from autosched.topi.elementwise import ones as ones
 from autosched.topi.elementwise import ones_like as ones_like
+from autosched.topi.elementwise import reinterpret as reinterpret
 from autosched.topi.elementwise import zeros as zeros
 from autosched.topi.elementwise import zeros_like as zeros_like
 from autosched.topi.linalg import cumprod as cumprod

@@ -10,7 +10,7 @@ from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr, is_const
 from autosched.ir.simplify import simplify
 from autosched.te.tensor import Tensor
-from autosched.topi.arguments import Dim, axes_of, axis_of, broadcast_shapes, number, product, same
+from autosched.topi.arguments import Dim, axes_of, axis_of, broadcast_shapes, number, product, same, unravel
 from autosched.topi.elementwise import stretched
 from autosched.topi.transform import _injective
 
@@ -33,6 +33,9 @@ def expand_like(a: Tensor, shape_like: Tensor, axis: object) -> Tensor:
 def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
     """Reverse the first elements along an axis, as many as the batch's length says; the rest stays."""
     at, batch = (axis_of(a, k, "topi.reverse_sequence") for k in (seq_axis, batch_axis))
+    if seq_lengths.ndim != 1 or not same(seq_lengths.shape[0], a.shape[batch]):
+        why = f"{seq_lengths!r} for {a.shape[batch]!r} batches"
+        raise UsageError(why, asked="topi.reverse_sequence(seq_lengths=..)", legal="a number for each batch")
 
     def body(*i: Expr) -> object:
         length = te.min(te.max(seq_lengths(i[batch]).astype("int32"), te.const(1)), a.shape[at])
@@ -148,6 +151,22 @@ def invert_permutation(data: Tensor) -> Tensor:
         data.shape, lambda: (data(k.var), k.var.astype(data.dtype)), k, "max", name="T_invert_permutation"
     )
     return found
+
+
+def unravel_index(indices: Tensor, shape: Any) -> Tensor:
+    """Return the indices of elements at places in row-major order: [dimensions, ...]."""
+    dims = (
+        [shape(k) for k in range(number(shape.shape[0], "topi.unravel_index"))] if isinstance(shape, Tensor) else shape
+    )
+
+    def body(k: Expr, *i: Expr) -> object:
+        parts = unravel(indices(*i), [as_expr(d).astype(indices.dtype) for d in dims])
+        found = parts[-1]
+        for n in reversed(range(len(parts) - 1)):
+            found = te.select(k == n, parts[n], found)
+        return found
+
+    return _injective((len(dims), *indices.shape), body, "unravel_index")
 
 
 def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Tensor:

@@ -62,6 +62,11 @@ def cast(x: Tensor, dtype: object) -> Tensor:
     return elementwise(x, lambda e: e.astype(dtype), "cast")
 
 
+def reinterpret(x: Tensor, dtype: object) -> Tensor:
+    """Take the bits of `x` for another element type of that width."""
+    return elementwise(x, lambda e: te.reinterpret(dtype, e), "reinterpret")
+
+
 def clip(x: Tensor, a_min: object, a_max: object) -> Tensor:
     """Limit `x` to the range between two numbers."""
     return elementwise(x, lambda e: te.max(te.min(e, te.const(a_max, e.dtype)), te.const(a_min, e.dtype)), "clip")

@@ -11,6 +11,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.default import default_schedule
 from autosched.target import Target
+from autosched.te.extern import ExternOp
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import checked
 
@@ -37,9 +38,10 @@ def schedule(outs: Tensor | Sequence[Tensor], target: str | Target = "llvm") -> 
     to = Target.parse(target)
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
     s = default_schedule(outputs, to)
+    whole = {t.op for stage in s.stages if isinstance(stage.op, ExternOp) for t in stage.op.input_tensors}
     for stage in s.stages:
         is_injective = getattr(stage.op, "tag", "").split(",")[0] in ("elemwise", "broadcast", "injective")
-        if is_injective and not stage.is_output and not stage.reduce_axis:
+        if is_injective and not stage.is_output and not stage.reduce_axis and stage.op not in whole:
             stage.compute_inline()
     if not to.is_gpu_style:
         for stage in s.stages:

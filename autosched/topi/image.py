@@ -366,4 +366,4 @@ def dilation2d_nhwc(
     return transpose(found, [0, 2, 3, 1])
 
 
-check_calls(globals())
+__all__ = check_calls(globals(), own=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.builder import create
@@ -26,9 +28,15 @@ def _row_sums(
     inner: Dim,
     term: Term,
     name: str,
+    axis: int,
+    multiply: Callable[[Any, Any], Any],
 ) -> Tensor:
     """Sums over the values of a row: `inputs` end with `indptr`; `term` of their buffers, the output's indices, the
-    value's number and one of `inner` elements of a block."""
+    value's number and one of `inner` elements of a block.
+
+    axis:     of the other matrix, whose length is that of a row
+    multiply: the sparse matrix, as an array, and the other one
+    """
     of = accumulator(inputs[0].dtype)
 
     def body(ins: Sequence[Any], outs: Sequence[Any]) -> object:
@@ -52,7 +60,17 @@ def _row_sums(
         nest([])
         return ib.get()
 
-    made: Tensor = te.extern(tuple(shape), list(inputs), body, dtype=of, name=name)
+    def reference(*arrays: Any) -> Any:
+        values, columns, other, begins = arrays
+        blocks = values.reshape(len(values), *(values.shape[1:] or (1, 1)))
+        height, width = blocks.shape[1:]
+        full = np.zeros(((len(begins) - 1) * height, other.shape[axis]), values.dtype)
+        for r in range(len(begins) - 1):
+            for e in range(begins[r], begins[r + 1]):
+                full[r * height : (r + 1) * height, columns[e] * width : (columns[e] + 1) * width] += blocks[e]
+        return multiply(full, other)
+
+    made: Tensor = te.extern(tuple(shape), list(inputs), body, dtype=of, name=name, reference=reference)
     return narrowed(made, inputs[0].dtype)
 
 
@@ -78,9 +96,8 @@ def csrmm(data: Tensor, indices: Tensor, indptr: Tensor, weight: Tensor, bias: T
         product: Expr = b[0][e] * b[2][b[1][e], i[1]]
         return product
 
-    made = _row_sums(
-        (_rows(indptr), weight.shape[1]), [data, indices, weight, indptr], lambda i: i[0], 1, term, "csrmm"
-    )
+    shape, inputs = (_rows(indptr), weight.shape[1]), [data, indices, weight, indptr]
+    made = _row_sums(shape, inputs, lambda i: i[0], 1, term, "csrmm", 0, lambda a, b: a @ b)
     return made if bias is None else te.compute(made.shape, lambda i, j: made(i, j) + bias(i), name="csrmm_bias")
 
 
@@ -111,7 +128,8 @@ def dense(data: Tensor, w_data: Tensor, w_indices: Tensor, w_indptr: Tensor, bia
 
     shape = (data.shape[0], simplify(_rows(w_indptr) * height))
     inputs = [w_data, w_indices, data, w_indptr]
-    made = _row_sums(shape, inputs, lambda i: te.floordiv(i[1], height), width, term, "sparse_dense")
+    row = lambda i: te.floordiv(i[1], height)  # noqa: E731
+    made = _row_sums(shape, inputs, row, width, term, "sparse_dense", 1, lambda a, b: b @ a.T)
     return made if bias is None else te.compute(made.shape, lambda i, j: made(i, j) + bias(j), name="sparse_bias")
 
 
@@ -134,12 +152,11 @@ def dense_sparse_data(data: Tensor, indices: Tensor, indptr: Tensor, weight: Ten
         return product
 
     shape = (simplify(_rows(indptr) * height), weight.shape[0])
-    return _row_sums(
-        shape, [data, indices, weight, indptr], lambda i: te.floordiv(i[0], height), width, term, "sparse_dense"
-    )
+    inputs, row = [data, indices, weight, indptr], lambda i: te.floordiv(i[0], height)
+    return _row_sums(shape, inputs, row, width, term, "sparse_dense", 1, lambda a, b: a @ b.T)
 
 
-def add(dense_data: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tensor:
+def csradd(dense_data: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tensor:
     """Add a sparse matrix to a matrix."""
 
     def body(ins: Sequence[Any], outs: Sequence[Any]) -> object:
@@ -154,9 +171,16 @@ def add(dense_data: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
                 out[r, columns[at]] = out[r, columns[at]] + values[at]
         return ib.get()
 
-    _vectors("topi.sparse.add", data, indices, indptr)
+    _vectors("topi.sparse.csradd", data, indices, indptr)
     inputs = [dense_data, data, indices, indptr]
-    made: Tensor = te.extern(dense_data.shape, inputs, body, dtype=dense_data.dtype, name="sparse_add")
+
+    def reference(matrix: Any, values: Any, columns: Any, begins: Any) -> Any:
+        out = matrix.copy()
+        np.add.at(out, (np.repeat(np.arange(len(out)), np.diff(begins)), columns), values)
+        return out
+
+    of = dense_data.dtype
+    made: Tensor = te.extern(dense_data.shape, inputs, body, dtype=of, name="sparse_add", reference=reference)
     return made
 
 
@@ -186,8 +210,17 @@ def transpose(data: Tensor, indices: Tensor, indptr: Tensor) -> list[Tensor]:
 
     shapes = [(count,), (count,), (simplify(rows + 1),)]
     types = [data.dtype, indices.dtype, indptr.dtype]
-    made: list[Tensor] = te.extern(shapes, [data, indices, indptr], body, dtype=types, name="sparse_transpose")
+
+    def reference(values: Any, columns: Any, begins: Any) -> Any:
+        order = np.argsort(columns, kind="stable")
+        of_row = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
+        ends = np.cumsum(np.bincount(columns, minlength=len(begins) - 1))
+        return values[order], of_row[order].astype(columns.dtype), np.concatenate([[0], ends]).astype(begins.dtype)
+
+    made: list[Tensor] = te.extern(
+        shapes, [data, indices, indptr], body, dtype=types, name="sparse_transpose", reference=reference
+    )
     return made
 
 
-check_calls(globals())
+__all__ = check_calls(globals(), own=True)

@@ -159,7 +159,7 @@ def strided_slice(
             f"{a.name} has {a.ndim} dimensions", asked=asked, legal="a number for each axis, strides other than 0"
         )
     if slice_mode == "size":
-        steps, last = [], [None if n < 0 else (b or 0) + n for b, n in zip(first, last, strict=True)]
+        steps, last = [], [None if n is None or n < 0 else (b or 0) + n for b, n in zip(first, last, strict=True)]
     steps += [None] * (len(chosen) - len(steps))
     shape, start = list(a.shape), [0] * a.ndim
     step = [1] * a.ndim
@@ -203,6 +203,11 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
     return _injective([*a.shape[:at], *indices.shape, *a.shape[at + 1 :]], body, "take")
 
 
+def _whole(place: Expr) -> Expr:
+    """A place; of floats, the whole number that they are."""
+    return place if place.dtype.is_integer else place.astype("int32")
+
+
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     """Compute `out[i, j, k] = data[i, indices[i, j, k], k]`, for axis 1; places must lie inside."""
     at = axis_of(data, axis, "topi.gather")
@@ -213,7 +218,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
             legal="as many",
         )
     return _injective(
-        indices.shape, lambda *i: data(*(indices(*i) if k == at else x for k, x in enumerate(i))), "gather"
+        indices.shape, lambda *i: data(*(_whole(indices(*i)) if k == at else x for k, x in enumerate(i))), "gather"
     )
 
 
@@ -227,7 +232,7 @@ def gather_nd(a: Tensor, indices: Tensor) -> Tensor:
     rest = indices.ndim - 1
 
     def body(*i: Expr) -> object:
-        return a(*(indices(m, *i[:rest]) for m in range(count)), *i[rest:])
+        return a(*(_whole(indices(m, *i[:rest])) for m in range(count)), *i[rest:])
 
     return _injective([*indices.shape[1:], *a.shape[count:]], body, "gather_nd")
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from autosched import te
 from autosched.errors import UsageError
 from autosched.ir import expr as ir
@@ -201,36 +203,59 @@ def get_valid_counts(data: Tensor, score_threshold: Any = 0, id_index: int = 0, 
     return [count, _rows(data, places, count, "valid_boxes"), _injective((b, n), index, "valid_indices")]
 
 
-def _kept(boxes: Tensor, candidates: Tensor, groups: Tensor | None, most: Expr, threshold: Expr, name: str) -> Tensor:
+def _kept(
+    boxes: Tensor,
+    candidates: Tensor,
+    groups: Tensor | None,
+    most: Expr,
+    threshold: Expr,
+    name: str,
+    is_more: bool = False,
+) -> Tensor:
     """Go through boxes [b, n, left top right bottom] of each line in order. Keep a candidate unless it shares at least
-    this part of the union with a kept one of its group, and not more than `most` (all for a negative number)."""
+    this part of the union (with `is_more`, more of it) with a kept one of its group, and not more than `most` (all for
+    a negative number)."""
     b, n, _ = boxes.shape
     of = boxes.dtype
+    limits = [
+        te.compute((1,), lambda _: most.astype("int32"), name="T_nms_most", tag="injective"),
+        te.compute((1,), lambda _: threshold.astype(of), name="T_nms_threshold", tag="injective"),
+    ]
 
     def body(ins: Sequence[Any], outs: Sequence[Any]) -> object:
         ib = create()
-        box, candidate, kept = (ib.buffer_ptr(x) for x in (ins[0], ins[1], outs[0]))
-        group = ib.buffer_ptr(ins[2]) if groups is not None else None
+        box, candidate, limit, least, *group = (ib.buffer_ptr(x) for x in ins)
+        kept = ib.buffer_ptr(outs[0])
         with ib.for_range(0, b, name="i", kind="parallel") as i:
             count = ib.allocate("int32", (1,), name="count")
             free = ib.allocate("int32", (1,), name="free")
             count[0] = te.const(0)
             with ib.for_range(0, n, name="j") as j:
-                free[0] = te.select(te.any(most < 0, count[0] < most), candidate[i, j], te.const(0))
+                free[0] = te.select(te.any(limit[0] < 0, count[0] < limit[0]), candidate[i, j], te.const(0))
                 with ib.if_scope(free[0] > 0), ib.for_range(0, j, name="k") as k:
-                    near = kept[i, k] > 0
-                    if group is not None:
-                        near = te.all(near, group[i, j] == group[i, k])
+                    near = te.all(kept[i, k] > 0, *(g[i, j] == g[i, k] for g in group))
                     with ib.if_scope(near):
                         share = _overlap([box[i, j, m] for m in range(4)], [box[i, k, m] for m in range(4)], of)
-                        with ib.if_scope(share >= threshold.astype(of)):
+                        with ib.if_scope(share > least[0] if is_more else share >= least[0]):
                             free[0] = te.const(0)
                 kept[i, j] = free[0]
                 count[0] = count[0] + free[0]
         return ib.get()
 
-    inputs = [boxes, candidates, *([groups] if groups is not None else [])]
-    made: Tensor = te.extern((b, n), inputs, body, dtype="int32", name=name)
+    def reference(box: Any, candidate: Any, limit: Any, least: Any, *group: Any) -> Any:
+        kept = np.zeros(candidate.shape, np.int32)
+        for i, j in np.ndindex(*candidate.shape):
+            if candidate[i, j] and (limit[0] < 0 or kept[i].sum() < limit[0]):
+                near = [k for k in np.flatnonzero(kept[i, :j]) if all(g[i, j] == g[i, k] for g in group)]
+                sides = np.minimum(box[i, j, 2:], box[i, near, 2:]) - np.maximum(box[i, j, :2], box[i, near, :2])
+                shared = np.maximum(sides, 0).prod(-1)
+                area = (box[i, :, 2:] - box[i, :, :2]).prod(-1)
+                share = shared / np.maximum(area[j] + area[near] - shared, np.finfo("float32").tiny)
+                kept[i, j] = not (share > least[0] if is_more else share >= least[0]).any()
+        return kept
+
+    inputs = [boxes, candidates, *limits, *([groups] if groups is not None else [])]
+    made: Tensor = te.extern((b, n), inputs, body, dtype="int32", name=name, reference=reference)
     return made
 
 
@@ -601,4 +626,4 @@ def proposal(
     return _injective((b * rpn_post_nms_top_n, 5), row, "proposal")
 
 
-check_calls(globals())
+__all__ = check_calls(globals(), own=True)

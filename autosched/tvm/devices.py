@@ -9,9 +9,8 @@ from autosched.runtime.device import Device
 from autosched.runtime.device import device as known
 
 #: kinds of devices of TVM's that this package has no code for -> their number
-OTHERS = {
-    "aocl": 5, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10, "ext_dev": 12, "hexagon": 14, "webgpu": 15
-}  # fmt: skip
+OTHERS = {"aocl": 5, "aocl_sw_emu": 5, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10}
+OTHERS |= {"ext_dev": 12, "hexagon": 14, "webgpu": 15}
 
 
 class OtherDevice(Device):

@@ -44,6 +44,9 @@ def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: o
     >>> topi.nn.dense(te.placeholder((2, 8), name="x"), te.placeholder((4, 8), name="w")).shape
     (2, 4)
     """
+    if data.ndim != 2 or weight.ndim != 2:
+        why = f"{data!r} and {weight!r} are not matrices"
+        raise UsageError(why, asked="topi.nn.dense", legal="[batch, in] and [out, in]; topi.nn.matmul for batches")
     return matmul(data, weight, bias, out_dtype, False, True)
 
 

@@ -17,7 +17,6 @@ from typing import Any
 from autosched.errors import UsageError
 from autosched.predicting import auto, is_on
 from autosched.schedule.schedule import Schedule, create_schedule
-from autosched.space.default import by_default
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
@@ -48,10 +47,8 @@ def schedule(outs: Tensor | Operation | Sequence[Any], target: Any = None) -> Sc
     given = [outs] if isinstance(outs, (Tensor, Operation)) else list(outs)
     tensors = [t for out in given for t in (out.outputs if isinstance(out, Operation) else [out])]
     s = create_schedule(tensors)
-    if any(isinstance(stage.op, (ScanOp, ExternOp)) for stage in s.stages):
-        by_default(s, to)
-        return s
-    if is_on() and any(stage.reduce_axis for stage in s.stages):
+    has_loops_of_its_own = any(isinstance(stage.op, (ScanOp, ExternOp)) for stage in s.stages)
+    if is_on() and not has_loops_of_its_own and any(stage.reduce_axis for stage in s.stages):
         return auto(s, to)
     return simple_schedule(tensors, to)
 
@@ -102,7 +99,9 @@ class File(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _internal(f"{self.__name__}.{name}") if name.startswith("_") else getattr(self._parent, name)
+        if name.startswith(("_", "fallback_")):
+            return _internal(f"{self.__name__}.{name}")
+        return getattr(self._parent, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._operator is None:

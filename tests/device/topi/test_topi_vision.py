@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from topi_check import check, given
 
-from autosched import te, topi
+from autosched import te
 from autosched.errors import UsageError
 from autosched.te.tensor import Tensor
 from autosched.topi import image, nn, sparse, vision
@@ -35,20 +35,24 @@ def test_boxes_that_overlap() -> None:
     order = [3, 0, 1, 4, 2]
     arrays = (BOXES, VALID, NAMES)
     how = {"return_indices": False}
-    check(lambda *t: vision.non_max_suppression(*t, -1, 0.5, True, **how), arrays, suppressed(order, [1, 2]))
+    check(lambda *t: vision.non_max_suppression(*t, -1, 0.45, True, **how), arrays, suppressed(order, [1, 2]))
     # box 1 is of another class than box 3; box 2 of the class of box 0
-    check(lambda *t: vision.non_max_suppression(*t, -1, 0.5, False, **how), arrays, suppressed(order, [2]))
-    check(lambda *t: vision.non_max_suppression(*t, 2, 0.5, True, **how), arrays, suppressed(order, [1, 4, 2]))
-    check(lambda *t: vision.non_max_suppression(*t, -1, 0.5, True, 3, **how), arrays, suppressed(order[:3], [1]))
+    check(lambda *t: vision.non_max_suppression(*t, -1, 0.45, False, **how), arrays, suppressed(order, [2]))
+    check(lambda *t: vision.non_max_suppression(*t, 2, 0.45, True, **how), arrays, suppressed(order, [1, 4, 2]))
+    check(lambda *t: vision.non_max_suppression(*t, -1, 0.45, True, 3, **how), arrays, suppressed(order[:3], [1]))
     wanted = [np.array([[3, 0, 4, -1, -1, -1]]), np.array([[3]])]
-    check(lambda *t: vision.non_max_suppression(*t, -1, 0.5, True), arrays, wanted)
+    check(lambda *t: vision.non_max_suppression(*t, -1, 0.45, True), arrays, wanted)
     front = suppressed([3, 0, 4], [])
-    check(lambda *t: vision.non_max_suppression(*t, -1, 0.5, True, -1, 2, 1, 0, False, True), arrays, front)
+    check(lambda *t: vision.non_max_suppression(*t, -1, 0.45, True, -1, 2, 1, 0, False, True), arrays, front)
 
 
 def test_boxes_with_a_score() -> None:
     wanted = suppressed([0, 1, 3], [])
-    check(lambda t: vision.get_valid_counts(t, 0.6, 0, 1), (BOXES,), [[3], wanted, [[0, 1, 3, -1, -1, -1]]])
+    check(
+        lambda t: vision.get_valid_counts(t, 0.6, 0, 1),
+        (BOXES,),
+        [np.array([3]), wanted, np.array([[0, 1, 3, -1, -1, -1]])],
+    )
 
 
 def test_boxes_of_each_class() -> None:
@@ -72,7 +76,7 @@ def test_regions() -> None:
     check(lambda t, r: vision.roi_align_nhwc(t, r, 2, 1.0, "max", 1), (x.reshape(1, 8, 8, 1), rois),
           wanted.reshape(1, 2, 2, 1))  # fmt: skip
     check(lambda t, r: vision.roi_align_nchw(t, r, 2, 1.0, "avg"), (x, rois), wanted)
-    check(lambda t, r: vision.roi_pool_nchw(t, r, 2, 1.0), (x, rois), [[[[27, 29], [35, 37]]]])
+    check(lambda t, r: vision.roi_pool_nchw(t, r, 2, 1.0), (x, rois), np.array([[[[27, 29], [35, 37]]]]))
 
 
 def test_sizes_of_images() -> None:
@@ -81,15 +85,19 @@ def test_sizes_of_images() -> None:
         ("asymmetric", "nearest_neighbor", [0, 0, 4, 4, 8, 8]),
         ("align_corners", "linear", [0, 1.6, 3.2, 4.8, 6.4, 8]),
         ("half_pixel", "linear", [0, 1, 3, 5, 7, 8]),
-        ("half_pixel", "cubic", [-0.28125, 0.71875, 3.0625, 4.9375, 7.28125, 8.28125]),
+        ("half_pixel", "cubic", [-0.28125, 0.71875, 2.90625, 5.09375, 7.28125, 8.28125]),
     ):
-        check(lambda t, m=mode, h=method: image.resize1d(t, None, (6,), "NCW", h, m), (line,), [[wanted]])
+        check(lambda t, m=mode, h=method: image.resize1d(t, None, (6,), "NCW", h, m), (line,), np.array([[wanted]]))
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     box, of = np.array([[0, 0, 1 / 3, 1 / 3]], np.float32), np.array([0], np.int32)
-    wanted = [[[[0, 0.5, 1], [2, 2.5, 3], [4, 4.5, 5]]]]
-    check(lambda t, b, n: image.crop_and_resize(t, b, n, (3, 3)), (x, box, of), wanted)
+    crop = np.array([[[[0, 0.5, 1], [2, 2.5, 3], [4, 4.5, 5]]]])
+    check(lambda t, b, n: image.crop_and_resize(t, b, n, (3, 3)), (x, box, of), crop)
     weights = np.zeros((1, 2, 2), np.float32)
-    check(lambda t, w: image.dilation2d_nchw(t, w, 2, 0, 1), (x, weights), [[[[5, 7], [13, 15]]]])
+    check(
+        lambda t, w: image.dilation2d_nchw(t, w, 2, 0, 1),
+        (x, weights),
+        np.array([[[[5, 7], [13, 15]]]]),
+    )
 
 
 def csr(dense: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -106,7 +114,7 @@ def test_sparse_matrices() -> None:
     check(lambda x, *t: sparse.dense(x, *t), (b.T.copy(), *parts), b.T @ a.T)
     check(lambda *t: sparse.dense_sparse_data(*t), (*parts, b.T.copy()), a @ b)
     check(lambda *t: sparse.transpose(*t), parts, csr(a.T.copy()))
-    check(lambda x, *t: sparse.add(x, *t), (a, *parts), a + a)
+    check(lambda x, *t: sparse.csradd(x, *t), (a, *parts), a + a)
     blocks = a.reshape(2, 2, 2, 2).transpose(0, 2, 1, 3).reshape(4, 2, 2).copy()
     places = (np.array([0, 1, 0, 1], np.int32), np.array([0, 2, 4], np.int32))
     check(lambda x, *t: sparse.dense(x, *t), (b.T.copy(), blocks, *places), b.T @ a.T)
@@ -122,7 +130,7 @@ def test_few_bits() -> None:
     check(lambda s, t: nn.binary_dense(nn.binarize_pack(s), nn.binarize_pack(t)), (a, b), a @ b.T)
     v, scale = np.array([[-40, 0.26, 90]], np.float32), np.array([0.5], np.float32)
     code = np.array(nn.SQNN_DTYPE_TO_CODE["int8"], np.int32)
-    check(lambda t, c, s: nn.simulated_quantize(t, c, s), (v, code, scale), [[-80, 1, 127]])
+    check(lambda t, c, s: nn.simulated_quantize(t, c, s), (v, code, scale), np.array([[-80, 1, 127]]))
     check(lambda t, c, s: nn.simulated_dequantize(t, c, s), (v, code, scale), v * 0.5)
 
 
@@ -154,9 +162,10 @@ def test_blocks_and_streams() -> None:
 def test_losses_and_gradients() -> None:
     p, w = DRAW.random((2, 3, 4), "float32"), np.array([1, 2, 3], np.float32)
     t = np.array([[0, 1, 2, -100], [1, 1, 0, 2]], np.int32)
-    each = -np.take_along_axis(p, np.maximum(t, 0)[:, None], 1)[:, 0] * w[t] * (t >= 0)
+    share = w[np.maximum(t, 0)] * (t >= 0)
+    each = -np.take_along_axis(p, np.maximum(t, 0)[:, None], 1)[:, 0] * share
     check(lambda a, b, c: nn.nll_loss(a, b, c, "none"), (p, t, w), each)
-    check(lambda a, b, c: nn.nll_loss(a, b, c), (p, t, w), each.sum() / (w[t] * (t >= 0)).sum())
+    check(lambda a, b, c: nn.nll_loss(a, b, c), (p, t, w), each.sum() / share.sum())
     x, g = DRAW.random((1, 1, 4, 4), "float32"), np.arange(1, 5, dtype=np.float32).reshape(1, 1, 2, 2)
     spread = g.repeat(2, 2).repeat(2, 3)
     check(lambda a, b: nn.pool_grad(a, b, 2, 2, 0, "avg"), (g, x), spread / 4)
@@ -191,7 +200,10 @@ def test_batches_of_matrices() -> None:
         (lambda x, v: image.resize1d(x, None, 4, "NHWC"), "is not NHWC"),
         (lambda x, v: image.resize1d(x, None, 4, "NCW", "spline"), "no method 'spline'"),
         (lambda x, v: image.resize1d(x, None, 4, "NCW", "linear", "corner"), "no coordinate_transformation_mode"),
-        (lambda x, v: image.resize1d(x, None, 4, "NCW", "nearest_neighbor", rounding_method="up"), "no rounding_method"),
+        (
+            lambda x, v: image.resize1d(x, None, 4, "NCW", "nearest_neighbor", rounding_method="up"),
+            "no rounding_method",
+        ),
         (lambda x, v: image.grid_sample(x, x), "in layout 'NCHW'"),
         (lambda x, v: image.crop_and_resize(x, x, v, 2), "NCHW"),
         (lambda x, v: image.dilation2d_nchw(x, x, 1, 0, 1), "and weights"),

@@ -157,7 +157,7 @@ def scale_shift_nchwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
 # -- sparse weights -----------------------------------------------------------------------------------
 
 sparse_dense_sp_rhs, sparse_dense_sp_lhs = sparse.dense, sparse.dense_sparse_data
-sparse_transpose, sparse_add = sparse.transpose, sparse.add
+sparse_transpose, sparse_add = sparse.transpose, sparse.csradd
 
 
 def sparse_dense(
@@ -183,7 +183,8 @@ def sparse_conv2d(
         raise UsageError(why, asked="topi.nn.sparse_conv2d", legal="kernel_size 1, NHWC or NCHW")
     last = dense_data if layout == "NHWC" else transpose(dense_data, [0, 2, 3, 1])
     n, h, w, c = last.shape
-    made = sparse.dense(reshape(last, (n * h * w, c)), sparse_data, sparse_indices, sparse_indptr)
+    blocks = reshape(sparse_data, (*sparse_data.shape, 1)) if sparse_data.ndim == 2 else sparse_data
+    made = sparse.dense(reshape(last, (n * h * w, c)), blocks, sparse_indices, sparse_indptr)
     out = reshape(made, (n, h, w, made.shape[1]))
     return out if layout == "NHWC" else transpose(out, [0, 3, 1, 2])
 
