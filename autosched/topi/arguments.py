@@ -235,15 +235,14 @@ def _plain(x: Any) -> Any:
     return type(x)(map(_plain, x)) if type(x) in (list, tuple) else x
 
 
-def check_calls(namespace: dict[str, Any], own: bool = False) -> list[str]:
-    """Make every operator in a module's namespace a checked one; with `own`, those that are defined there. Return
-    their names."""
+def check_calls(namespace: dict[str, Any], own: str = "") -> None:
+    """Make every operator in a module's namespace a checked one.
+
+    own: what the module is called; then these are the operators that are defined there
+    """
     module = namespace["__name__"]
-    found = []
     for name, f in list(namespace.items()):
         if isinstance(f, FunctionType) and f.__module__ != __name__ and not name.startswith("_"):
             if own and f.__module__ != module:
                 continue
-            namespace[name] = checked(f, f"{module.partition('.')[2]}.{name}")
-            found.append(name)
-    return found
+            namespace[name] = checked(f, f"{own or module.partition('.')[2]}.{name}")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from autosched.errors import UsageError
 from autosched.predicting import auto, is_on
@@ -79,13 +79,20 @@ class Machine(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("schedule_") or name == "default_schedule":
             return partial(_by_position, self._machine)
-        # compute_conv2d_nhwc_spatial_pack: the strategy is the schedule's business
+        found = self.operator(name)
+        if name in FILES:
+            return sys.modules[f"{self.__name__}.{name}"]
+        return without_configuration(found) if found else self._refuse(name)
+
+    def operator(self, name: str) -> Callable[..., Any] | None:
+        """What TVM computes here by this name: `compute_conv2d_nhwc_spatial_pack` is `conv2d_nhwc`, since how it is
+        computed is the schedule's business."""
         for spelling in _operator_names(name):
             for module in self._modules:
                 found = vars(module).get(spelling)
                 if callable(found) and not isinstance(found, type):
-                    return without_configuration(found)
-        return self._refuse(name)
+                    return cast(Callable[..., Any], found)
+        return None
 
 
 class File(ModuleType):
@@ -94,7 +101,8 @@ class File(ModuleType):
     def __init__(self, parent: ModuleType, name: str) -> None:
         super().__init__(f"{parent.__name__}.{name}", f"Names of `{parent.__name__}`.")
         self.__spec__ = ModuleSpec(self.__name__, None)
-        self._parent, self._operator = parent, vars(parent).get(name)
+        self._parent = parent
+        self._operator = parent.operator(name) if isinstance(parent, Machine) else vars(parent).get(name)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -124,12 +132,13 @@ _WAYS = (
     "_spatial_pack", "_winograd", "_winograd_direct", "_winograd_tensorcore", "_tensorcore", "_cudnn", "_cublas",
     "_nopack", "_pack", "_dynamic", "_mkl", "_cblas", "_mkldnn", "_small_batch", "_large_batch", "_int8", "_hybrid",
     "_avx_common", "_padded", "_gemm", "_sme", "_SME", "_SVE", "_TIR",
+    "_quantized_interleaved", "_quantized_native",
 )  # fmt: skip
 
 
 def _operator_names(name: str) -> list[str]:
     """What an operator is called: as it is, and without the way in which it is computed."""
-    plain = name.removeprefix("compute_")
+    plain = name.removeprefix("compute_").replace("NHWC", "nhwc")
     names = [name, plain]
     while (end := next((way for way in _WAYS if plain.endswith(way)), None)) is not None:
         plain = plain.removesuffix(end)

@@ -112,9 +112,9 @@ def get_shape(src_shape: Sequence[Any], src_layout: Any, dst_layout: Any) -> tup
 
     Raises ValueError for layouts of different letters.
     """
-    source, target = str(src_layout), str(dst_layout)
+    source, target = (re.findall(r"\d*\D", str(layout)) for layout in (src_layout, dst_layout))
     if sorted(source) != sorted(target) or len(source) != len(src_shape):
-        asked = f"get_shape({tuple(src_shape)}, {source!r}, {target!r})"
+        asked = f"get_shape({tuple(src_shape)}, {str(src_layout)!r}, {str(dst_layout)!r})"
         raise InvalidShapeError("they do not name the same dimensions", asked=asked, legal="a letter for each")
     shape = get_const_tuple(src_shape)
     return tuple(shape[source.index(x)] for x in target)
@@ -143,12 +143,9 @@ def swap(arr: list[Any], axis: int) -> list[Any]:
 
 def is_target(names: str | Sequence[str]) -> bool:
     """Whether the current target has one of these keys."""
-    current = Target.current(allow_none=False)
-    return (
-        current is not None
-        and bool({names} if isinstance(names, str) else set(names))
-        and any(name in current.keys for name in ([names] if isinstance(names, str) else names))
-    )
+    current = Target.current(allow_none=True)
+    wanted = [names] if isinstance(names, str) else names
+    return current is not None and any(name in current.keys for name in wanted)
 
 
 def traverse_inline(s: Schedule, final_op: Operation, callback: Callable[[Operation], None]) -> None:
