@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import llvmlite.binding
+from importlib import import_module
 
 
 def llvm_version_major(allow_none: bool = False) -> int:
     """The first number of LLVM's version."""
-    return int(llvmlite.binding.llvm_version_info[0])
+    # loading it takes long, and few programs ask
+    return int(import_module("llvmlite.binding").llvm_version_info[0])

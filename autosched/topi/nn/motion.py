@@ -76,9 +76,10 @@ def deformable_conv2d_nhwc(
     out_dtype: object = None,
 ) -> Tensor:
     """Do as of NCHW: data and offsets [n, h, w, c], weights [h, w, in of a group, out]."""
-    first = [transpose(t, [0, 3, 1, 2]) for t in (data, offset)]
+    moved, by = (transpose(t, [0, 3, 1, 2]) for t in (data, offset))
     weights = transpose(kernel, [3, 2, 0, 1])
-    found = deformable_conv2d_nchw(*first, weights, strides, padding, dilation, deformable_groups, groups, out_dtype)
+    how = (strides, padding, dilation, deformable_groups, groups, out_dtype)
+    found = deformable_conv2d_nchw(moved, by, weights, *how)
     return transpose(found, [0, 2, 3, 1])
 
 

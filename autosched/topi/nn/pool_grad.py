@@ -40,7 +40,9 @@ def pool_grad(
         at = inside["H"] * taps["W"] + inside["W"]
         return te.argmax((at, window.element(dict(zip(layout, i, strict=True)), inside)), axis=list(inside.values()))
 
-    places = te.compute(grads.shape, first_greatest, name="pool_grad_place")[0] if pool_type == "max" else None
+    places: Tensor | None = None
+    if pool_type == "max":
+        places, _ = te.compute(grads.shape, first_greatest, name="pool_grad_place")
 
     def counted(x: str, y: Expr) -> Expr:
         """The elements of a window along a dimension that the mean counted."""

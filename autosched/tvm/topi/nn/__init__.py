@@ -12,11 +12,12 @@ from autosched.topi import image, sparse
 from autosched.topi import nn as _core
 from autosched.topi.arguments import same
 from autosched.topi.elementwise import UNARY
-from autosched.topi.nn import *  # noqa: F403
 from autosched.topi.transform import reshape, transpose
 from autosched.tvm._missing import missing
 from autosched.tvm.topi.nn import utils as utils
 from autosched.tvm.topi.utils import get_const_tuple
+
+globals().update({name: value for name, value in vars(_core).items() if name[0] != "_"})
 
 #: arguments by which Ansor and MetaSchedule pass layouts on; nothing asks for them here
 _LAYOUTS = ("auto_scheduler_rewritten_layout", "meta_schedule_original_shape", "auto_scheduler_should_rewrite_layout")

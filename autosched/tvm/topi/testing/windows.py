@@ -10,7 +10,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from autosched.topi.nn.padding import pads
 
-Array = np.ndarray[Any, Any]
+#: an array of NumPy's, whose types do not say what it may be indexed by
+Array = Any
 
 
 def listed(value: Any, count: int) -> list[int]:
@@ -41,7 +42,7 @@ def window_view(a: Array, kernel: Sequence[int], strides: Sequence[int], dilatio
     """[.., positions.., elements..] of the windows over the last dimensions."""
     rank = len(kernel)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    view = sliding_window_view(a, reach, axis=tuple(range(a.ndim - rank, a.ndim)))
+    view: Array = sliding_window_view(a, reach, axis=tuple(range(a.ndim - rank, a.ndim)))
     return view[(..., *(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilation))]
 
 
@@ -241,7 +242,7 @@ def pool_grad_nchw(
     n, c, h, w = a_np.shape
     top, left, bottom, right = padding
     wide = padded(a_np, (top, left), (bottom, right))
-    grad = np.zeros(wide.shape)
+    grad: Array = np.zeros(wide.shape)
     for y, x in np.ndindex(*out_grad_np.shape[2:]):
         part = (..., *(slice(i * s, i * s + k) for i, s, k in zip((y, x), strides, pool_size, strict=True)))
         window, incoming = wide[part], out_grad_np[:, :, y, x]

@@ -1,0 +1,52 @@
+"""`tvm.topi`: operators with the schedules of their machine, on the CPU and on an OpenCL device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosched import tvm
+from autosched.tvm import te, topi
+from autosched.tvm.topi import testing
+
+DRAW = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(("machine", "target"), [("x86", "llvm"), ("cuda", "opencl"), ("generic", "opencl")])
+def test_a_convolution_and_what_follows(machine: str, target: str) -> None:
+    x, w = DRAW.random((1, 8, 12, 12), "float32"), DRAW.random((16, 8, 3, 3), "float32")
+    A, W = te.placeholder(x.shape, name="A"), te.placeholder(w.shape, name="W")
+    of: Any = getattr(topi, machine)
+    with tvm.target.Target(target):
+        B = of.conv2d_nchw(A, W, 1, 1, 1, "float32")
+        C = topi.nn.relu(B - 20.0)
+        s = of.schedule_conv2d_nchw([C])
+    b = testing.conv2d_nchw_python(x, w, 1, 1)
+    f = tvm.build(s, [A, W, C], target)
+    device = tvm.device(target)
+    out = tvm.nd.array(np.zeros(b.shape, "float32"), device)
+    f(*(tvm.nd.array(a, device) for a in (x, w)), out)
+    tvm.testing.assert_allclose(out.numpy(), np.maximum(b - 20, 0), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (lambda x: topi.argsort(x, dtype="int32"), lambda x: np.argsort(x, -1, "stable")),
+        (lambda x: topi.argwhere((np.count_nonzero(VALUES > 0), 2), x > 0.0), lambda x: np.argwhere(x > 0)),
+        (lambda x: topi.image.resize2d(topi.reshape(x, (1, 1, 6, 8)), None, (3, 4), method="nearest_neighbor"),
+         lambda x: x[None, None, ::2, ::2]),
+        (lambda x: topi.dft(x, x)[0], lambda x: np.fft.fft(x + 1j * x).real),
+    ],
+    ids=["argsort", "argwhere", "resize", "dft"],
+)  # fmt: skip
+def test_other_operators_on_work_items(make: Any, wanted: Any) -> None:
+    A = te.placeholder(VALUES.shape, name="A")
+    testing.compare_numpy_tvm(
+        [VALUES], wanted(VALUES).astype(make(A).dtype), "opencl", tvm.opencl(), make, topi.cuda.schedule_injective
+    )
+
+
+VALUES = DRAW.normal(size=(6, 8)).astype(np.float32)
