@@ -17,16 +17,17 @@ BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     ("number", "printed"),
     [
         (0, "T.vectorized(32)"),
-        (1, "#include <stdint.h>"),
-        (2, "c[i_outer * 8:i_outer * 8 + 8]"),
-        (3, "25 configurations, 2 in the log"),
-        (4, 's["D"].parallel('),
+        (1, "def schedule(s):"),
+        (2, "#include <stdint.h>"),
+        (3, "c[i_outer * 8:i_outer * 8 + 8]"),
+        (4, "25 configurations, 2 in the log"),
+        (5, 's["D"].parallel('),
     ],
 )
 def test_the_code_runs(number: int, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(BLOCKS[number], f"block {number}", "exec"), {})
     assert printed in capsys.readouterr().out
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 6
 
 
 def test_every_option_is_in_the_table() -> None:
