@@ -14,11 +14,11 @@ import numpy as np
 
 from autosched import te
 from autosched.errors import UsageError
-from autosched.ir import expr as ir
 from autosched.ir.builder import create
 from autosched.ir.expr import Expr, as_expr
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import check_calls, number
+from autosched.topi.elementwise import full
 from autosched.topi.regions import reorg as reorg
 from autosched.topi.regions import roi_align_nchw as roi_align_nchw
 from autosched.topi.regions import roi_align_nhwc as roi_align_nhwc
@@ -174,36 +174,29 @@ def non_max_suppression(
 ) -> Any:
     """Go through boxes [b, n, row] by score, and drop those that overlap a better one of their class.
 
-    valid_count:     how many rows of each image there are
-    indices:         what the rows are called, [b, n]
-    max_output_size: how many to keep; -1 for all. `top_k`: how many of the best to look at
-    iou_threshold:   the part of a union that must be shared; 0 drops nothing
-    force_suppress:  by boxes of other classes, too
-
-    Return what the kept boxes are called, and how many they are, [b, n] and [b, 1]; or without `return_indices` the
-    rows by score, those dropped -1, with `invalid_to_bottom` at the end.
+    `valid_count` says how many rows of each image there are, `indices` [b, n] what they are called. At most
+    `max_output_size` are kept, of the `top_k` best; -1 is all. `iou_threshold` is the part of a union that must be
+    shared, 0 drops nothing; with `force_suppress` boxes of other classes count, too. Return what the kept boxes are
+    called and how many they are, [b, n], [b, 1]; else the rows by score, -1 if dropped, or `invalid_to_bottom`.
     """
     b, n, _ = data.shape
     score = te.compute((b, n), lambda i, j: data(i, j, score_index), name="T_nms_score", tag="injective")
     order = first_places(score, n, 1, False, valid_count)
 
-    def looked_at(i: Expr) -> Expr:
-        all_of_them = valid_count(i).astype("int32")
-        return te.min(all_of_them, te.const(top_k)) if top_k > 0 else all_of_them
-
     def row(i: Expr, j: Expr, k: Any) -> Expr:
         return data(i, te.min(te.max(order(i, j), te.const(0)), n - 1), k)
 
     def candidate(i: Expr, j: Expr) -> Expr:
-        return te.all(j < looked_at(i), row(i, j, score_index) > 0).astype("int32")
+        parts = [j < valid_count(i).astype("int32"), row(i, j, score_index) > 0, *([j < top_k] if top_k > 0 else [])]
+        return te.all(*parts).astype("int32")
 
     candidates = te.compute((b, n), candidate, name="T_nms_candidates", tag="injective")
     boxes = _ordered(lambda i, j, k: row(i, j, k + coord_start), (b, n), "T_nms_boxes")
     groups = None
     if not force_suppress and id_index >= 0:
         groups = te.compute((b, n), lambda i, j: row(i, j, id_index), name="T_nms_class", tag="injective")
-    limit, threshold = _scalar(max_output_size, "int32"), _scalar(iou_threshold, data.dtype)
-    kept = _kept(boxes, candidates, groups, limit, threshold, "nms")
+    threshold = _scalar(iou_threshold, data.dtype)
+    kept = _kept(boxes, candidates, groups, _scalar(max_output_size, "int32"), threshold, "nms")
     is_off = threshold <= te.const(0, data.dtype)
 
     def flag(i: Expr, j: Expr) -> Expr:
@@ -219,11 +212,11 @@ def non_max_suppression(
         places, count = _packed(flags)
         total = te.compute((b, 1), lambda i, _: count(i), name="T_nms_count", tag="injective")
         return [_rows(names, places, count, "T_nms_indices"), total]
-    out = _injective(
-        data.shape,
-        lambda i, j, k: te.if_then_else(flags(i, j) > 0, data(i, place(i, j), k), te.const(-1, data.dtype)),
-        "nms_rows",
-    )
+
+    def kept_row(i: Expr, j: Expr, k: Expr) -> Expr:
+        return te.if_then_else(flags(i, j) > 0, data(i, place(i, j), k), te.const(-1, data.dtype))
+
+    out = _injective(data.shape, kept_row, "nms_rows")
     return _rows(out, *_packed(flags), "nms_rows") if invalid_to_bottom else out
 
 
@@ -405,38 +398,18 @@ def _anchors(scales: Sequence[float], ratios: Sequence[float], size: int) -> lis
     return found
 
 
-def proposal(
-    cls_prob: Tensor,
+def _anchored(
     bbox_pred: Tensor,
     im_info: Tensor,
-    scales: Sequence[float],
-    ratios: Sequence[float],
+    anchors: Sequence[Sequence[float]],
     feature_stride: int,
-    threshold: float,
-    rpn_pre_nms_top_n: int,
-    rpn_post_nms_top_n: int,
-    rpn_min_size: int,
     iou_loss: bool,
+    place: Callable[[Expr], tuple[Expr, Expr, Expr]],
+    total: int,
 ) -> Tensor:
-    """Propose regions: rows of image, left, top, right, bottom [b * rpn_post_nms_top_n, 5] (Ren et al. 2015).
-
-    cls_prob:  [b, 2 * anchors, h, w], those of objects last
-    bbox_pred: [b, 4 * anchors, h, w], shifts of anchors; with `iou_loss` distances of corners
-    im_info:   rows of height, width, scale
-    threshold: part of a union that two regions may share
-
-    Where fewer regions are left, they are repeated.
-    """
-    asked = "topi.vision.proposal"
-    b, h, w = (number(cls_prob.shape[k], asked) for k in (0, 2, 3))
-    anchors, of = _anchors(scales, ratios, feature_stride), bbox_pred.dtype
-    count, total = len(anchors), h * w * len(anchors)
-    most = min(rpn_pre_nms_top_n, total) if rpn_pre_nms_top_n > 0 else total
+    """The regions [b, total, left top right bottom] that shifts of anchors make, inside of the image."""
+    of = bbox_pred.dtype
     one = te.const(1, of)
-
-    def place(p: Expr) -> tuple[Expr, Expr, Expr]:
-        at = te.floordiv(p, count)
-        return te.floormod(p, count), te.floordiv(at, w), te.floormod(at, w)
 
     def corner(i: Expr, p: Expr, k: Expr) -> Expr:
         """The coordinate 0 to 3 of a region, inside of the image."""
@@ -460,46 +433,99 @@ def proposal(
         last = te.select(m == 0, im_info(i, 1), im_info(i, 0)).astype(of) - one
         return te.max(te.min(found, last), te.const(0, of))
 
-    clipped = te.compute((b, total, 4), corner, name="T_proposal_boxes")
+    return te.compute((bbox_pred.shape[0], total, 4), corner, name="T_proposal_boxes")
 
-    def least(i: Expr) -> Expr:
-        return im_info(i, 2).astype(of) * te.const(rpn_min_size, of)
+
+def _scored(
+    cls_prob: Tensor,
+    im_info: Tensor,
+    small: Tensor,
+    feature_stride: int,
+    place: Callable[[Expr], tuple[Expr, Expr, Expr]],
+    count: int,
+) -> Tensor:
+    """Scores of regions [b, total]; -1 of those that are small, or of places outside of the image."""
+
+    def score(i: Expr, p: Expr) -> Expr:
+        a, y, x = place(p)
+        size = [im_info(i, m) / te.const(feature_stride, im_info.dtype) for m in range(2)]
+        outside = te.any(*(d >= te.floor(e).astype("int32") for d, e in zip((y, x), size, strict=True)))
+        value = cls_prob(i, a + count, y, x)
+        return te.select(te.any(outside, small(i, p)), te.const(-1, value.dtype), value)
+
+    return te.compute(small.shape, score, name="T_proposal_scores")
+
+
+def _repeated(boxes: Tensor, kept: Tensor, count: int) -> Tensor:
+    """Rows of image and box [b * count, 5] of the kept boxes [b, n, 4], over and over where they are fewer."""
+    places, left = _packed(kept)
+
+    def row(r: Expr, k: Expr) -> Expr:
+        i = te.floordiv(r, count)
+        at = te.floormod(te.floormod(r, count), te.max(left(i), te.const(1)))
+        box = boxes(i, clamped(places(i, at), boxes.shape[1]), te.max(k - 1, te.const(0)))
+        return te.select(k == 0, i.astype(boxes.dtype), box)
+
+    return _injective((boxes.shape[0] * count, 5), row, "proposal")
+
+
+def proposal(
+    cls_prob: Tensor,
+    bbox_pred: Tensor,
+    im_info: Tensor,
+    scales: Sequence[float],
+    ratios: Sequence[float],
+    feature_stride: int,
+    threshold: float,
+    rpn_pre_nms_top_n: int,
+    rpn_post_nms_top_n: int,
+    rpn_min_size: int,
+    iou_loss: bool,
+) -> Tensor:
+    """Propose regions: rows of image, left, top, right, bottom [b * rpn_post_nms_top_n, 5] (Ren et al. 2015).
+
+    cls_prob:  [b, 2 * anchors, h, w], those of objects last
+    bbox_pred: [b, 4 * anchors, h, w], shifts of anchors; with `iou_loss` distances of corners
+    im_info:   rows of height, width, scale
+    threshold: part of a union that two regions may share
+
+    Regions are repeated where fewer are left.
+    """
+    asked = "topi.vision.proposal"
+    b, h, w = (number(cls_prob.shape[k], asked) for k in (0, 2, 3))
+    anchors, of = _anchors(scales, ratios, feature_stride), bbox_pred.dtype
+    count, total = len(anchors), h * w * len(anchors)
+    most = min(rpn_pre_nms_top_n, total) if rpn_pre_nms_top_n > 0 else total
+    one = te.const(1, of)
+
+    def place(p: Expr) -> tuple[Expr, Expr, Expr]:
+        at = te.floordiv(p, count)
+        return te.floormod(p, count), te.floordiv(at, w), te.floormod(at, w)
+
+    clipped = _anchored(bbox_pred, im_info, anchors, feature_stride, iou_loss, place, total)
+
+    least = te.compute((b,), lambda i: im_info(i, 2).astype(of) * te.const(rpn_min_size, of), name="T_proposal_least")
 
     def is_small(i: Expr, p: Expr) -> Expr:
         return te.any(*(clipped(i, p, m + 2) - clipped(i, p, m) + one < least(i) for m in range(2)))
 
-    def score(i: Expr, p: Expr) -> Expr:
-        a, y, x = place(p)
-        inside = [
-            d < te.floor(im_info(i, m) / te.const(feature_stride, im_info.dtype)).astype("int32")
-            for m, d in enumerate((y, x))
-        ]
-        value = cls_prob(i, a + count, y, x)
-        return te.select(te.any(ir.logical_not(te.all(*inside)), is_small(i, p)), te.const(-1, value.dtype), value)
-
-    scores = te.compute((b, total), score, name="T_proposal_scores")
+    small = te.compute((b, total), is_small, name="T_proposal_small")
+    scores = _scored(cls_prob, im_info, small, feature_stride, place, count)
     order = first_places(scores, most, 1, False)
 
     def grown(i: Expr, j: Expr, k: Expr) -> Expr:
         by = te.select(k < 2, -least(i), least(i)) / 2
-        return clipped(i, order(i, j), k) + te.select(is_small(i, order(i, j)), by, te.const(0, of))
+        return clipped(i, order(i, j), k) + te.select(small(i, order(i, j)), by, te.const(0, of))
 
     boxes = te.compute((b, most, 4), grown, name="T_proposal_sorted")
-    # pixels have a width: a region from 3 to 3 is one wide
-    wide = te.compute(
-        boxes.shape, lambda i, j, k: boxes(i, j, k) + te.select(k < 2, te.const(0, of), one), name="T_proposal_wide"
-    )
-    everything = te.compute((b, most), lambda i, j: te.const(1), name="T_proposal_candidates")
+
+    def wider(i: Expr, j: Expr, k: Expr) -> Expr:  # a region from pixel 3 to pixel 3 is one wide
+        return boxes(i, j, k) + te.select(k < 2, te.const(0, of), one)
+
+    wide = te.compute(boxes.shape, wider, name="T_proposal_wide")
+    everything = full((b, most), "int32", 1)
     kept = _kept(wide, everything, None, te.const(-1), te.const(threshold, of), "proposal_nms", True)
-    places, left = _packed(kept)
-
-    def row(r: Expr, k: Expr) -> Expr:
-        i = te.floordiv(r, rpn_post_nms_top_n)
-        at = te.floormod(te.floormod(r, rpn_post_nms_top_n), te.max(left(i), te.const(1)))
-        box = boxes(i, clamped(places(i, at), te.const(most)), te.max(k - 1, te.const(0)))
-        return te.select(k == 0, i.astype(of), box)
-
-    return _injective((b * rpn_post_nms_top_n, 5), row, "proposal")
+    return _repeated(boxes, kept, rpn_post_nms_top_n)
 
 
 check_calls(globals(), own="topi.vision")
