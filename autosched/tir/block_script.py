@@ -48,9 +48,10 @@ class _Blocks(Statements):
 
     def prim_func(self) -> str:
         sizes = tuple(self.s.sizes().values())
-        self.parameters(self.f.name, self.f.args, sizes, self.f.attrs)
+        params = tuple(map(self.s.passed, self.f.args))
+        self.parameters(self.f.name, params, sizes, self.f.attrs)
         self.line('# with T.block("root"):')
-        passed = set(self.f.args)
+        passed = set(params)
         for stage in self.real:
             for t in stage.op.outputs:
                 if t not in passed and t not in self.s.scans.storage:

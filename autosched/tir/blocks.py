@@ -435,10 +435,12 @@ class BlockSchedule:
         buffer:    `("write", 0)`, `("read", 1)`, a name or a tensor
         index_map: a function of the indices, or a `tir.IndexMap`; the block that computes the buffer gets the loops of
                    the new indices
-        pad_value: may not be given: padding is never read as part of the buffer
+        pad_value: what padding holds: a number; without it, copies of the last element
         """
-        if pad_value is not None:
-            self._refuse("transform_layout(pad_value=...)", "padding repeats the last element", "leave pad_value out")
+        pad_value = getattr(pad_value, "value", pad_value)
+        if not isinstance(pad_value, (int, float, type(None))):
+            asked = "transform_layout(pad_value=..)"
+            self._refuse(asked, "padding that differs from place to place is a te.compute of its own", "a number")
         stage = self._stage(block)
         which = buffer[1] if isinstance(buffer, tuple) else buffer
         reads = self._buffers(stage)
@@ -450,7 +452,7 @@ class BlockSchedule:
         mapping = index_map
         if hasattr(index_map, "map_indices"):
             mapping = lambda *indices: list(index_map.map_indices(indices))  # noqa: E731
-        self._do(self.schedule.stage(tensor), "transform_layout", mapping)
+        self._do(self.schedule.stage(tensor), "transform_layout", mapping, pad_value=pad_value)
 
     def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
         """Replace a loop and those inside, or all loops of a block, by an intrinsic: see `Stage.tensorize`."""

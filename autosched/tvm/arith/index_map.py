@@ -31,20 +31,24 @@ class IndexMap:
 
     @staticmethod
     def from_func(mapping: Callable[..., Any], ndim: int | None = None, index_dtype: str = "int32") -> IndexMap:
-        """Return the map of a function of indices. Only a function with `*args` needs `ndim`.
+        """Return the map of a function of indices. Only a function with `*args` needs `ndim`; parameters that
+        are named only, behind `*args`, are the last indices.
 
         Raises UsageError for a function that cannot be called so or returns no list.
         """
         parameters = inspect.signature(mapping).parameters.values()
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        last = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]
         if any(p.kind == p.VAR_POSITIONAL for p in parameters):
             if ndim is None:
                 raise UsageError("how many indices?", asked="IndexMap.from_func", legal="pass ndim for *args")
-            names += [f"i{k}" for k in range(len(names), ndim)]
+            names += [f"i{k}" for k in range(len(names), ndim - len(last))]
+        given = len(names)
+        names += last
         if ndim is not None and len(names) != ndim:
             raise UsageError(f"the function takes {len(names)} indices, not {ndim}", asked="IndexMap.from_func")
         variables = tuple(var(name, index_dtype, "axis") for name in names)
-        made = mapping(*variables)
+        made = mapping(*variables[:given], **dict(zip(last, variables[given:], strict=True)))
         if not isinstance(made, (list, tuple)):
             raise UsageError(f"the function returns {made!r}", asked="IndexMap.from_func", legal="a list of formulas")
         return IndexMap(variables, tuple(as_expr(e) for e in made))
