@@ -1,15 +1,12 @@
 """Python functions that are read, not run: what `te.hybrid` and TVMScript have in common.
 
 Statements are handled by methods `visit_For`, `visit_Assign`, .. of a `Reader`. Expressions are Python's own: they are
-evaluated with the names in scope, so that whatever they name or call works as it does elsewhere. Only what Python would
-ask for a truth value (`and`, `or`, `not`, `a < b < c`, `a if c else b`) becomes an expression of the program instead.
+evaluated with the names in scope (see `expressions`), so that whatever they name or call works as it does elsewhere.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
-import copy
 import inspect
 import linecache
 import sys
@@ -22,8 +19,8 @@ from typing import Any, NoReturn
 
 from autosched.errors import AutoschedError, UsageError
 from autosched.ir.builder import IRBuilder
-from autosched.ir.expr import Expr, if_then_else, logical_and, logical_not, logical_or
 from autosched.ir.stmt import Stmt
+from autosched.tvm.expressions import Evaluator, NoValue
 
 Body = Sequence[ast.stmt]
 
@@ -105,71 +102,6 @@ def callers_names() -> dict[str, Any]:
     return names
 
 
-# -- expressions ---------------------------------------------------------------------------------------
-
-
-def _joined(join: Callable[..., Expr], settles: bool, *operands: Callable[[], Any]) -> Any:
-    """`and` or `or`: as in Python, operands after one that settles it are not looked at."""
-    found: Any = not settles
-    for operand in operands:
-        value = operand()
-        if isinstance(value, Expr) or isinstance(found, Expr):
-            found = join(found, value)
-        elif bool(value) is settles:
-            return value
-        else:
-            found = value
-    return found
-
-
-def _chosen(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    if isinstance(condition, Expr):
-        return if_then_else(condition, then(), otherwise())
-    return then() if condition else otherwise()
-
-
-_OPERATORS: dict[str, Any] = {
-    "__and": lambda *operands: _joined(logical_and, False, *operands),
-    "__or": lambda *operands: _joined(logical_or, True, *operands),
-    "__not": lambda x: logical_not(x) if isinstance(x, Expr) else not x,
-    "__choose": _chosen,
-    "__builtins__": builtins,
-}
-
-
-class _WithoutTruth(ast.NodeTransformer):
-    """Calls of `_OPERATORS` in place of what asks for truth values."""
-
-    def _call(self, name: str, at: ast.AST, *args: ast.expr) -> ast.expr:
-        return ast.copy_location(ast.Call(ast.copy_location(ast.Name(name, ast.Load()), at), list(args), []), at)
-
-    def _later(self, e: ast.expr) -> ast.expr:
-        none = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-        return ast.copy_location(ast.Lambda(none, e), e)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        self.generic_visit(node)
-        name = "__and" if isinstance(node.op, ast.And) else "__or"
-        return self._call(name, node, *map(self._later, node.values))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        self.generic_visit(node)
-        return self._call("__not", node, node.operand) if isinstance(node.op, ast.Not) else node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        self.generic_visit(node)
-        return self._call("__choose", node, node.test, self._later(node.body), self._later(node.orelse))
-
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        self.generic_visit(node)
-        if len(node.ops) == 1:
-            return node
-        operands = [node.left, *node.comparators]
-        pairs = zip(operands, node.ops, node.comparators, strict=False)
-        single = [ast.copy_location(ast.Compare(a, [op], [b]), node) for a, op, b in pairs]
-        return self._call("__and", node, *map(self._later, single))
-
-
 # -- statements ----------------------------------------------------------------------------------------
 
 
@@ -190,7 +122,6 @@ class Reader:
     source: Source
     out: Emitter = field(default_factory=Emitter)
     names: ChainMap[str, Any] = field(default_factory=ChainMap)
-    _compiled: dict[int, tuple[Any, list[str]]] = field(default_factory=dict)
 
     #: what the language of the reader has instead of a statement that it does not have
     legal = "loops, conditions, assignments and calls"
@@ -214,25 +145,14 @@ class Reader:
 
     def value(self, node: ast.expr) -> Any:
         """What an expression is."""
-        if id(node) not in self._compiled:
-            changed = _WithoutTruth().visit(copy.deepcopy(node))
-            code = compile(ast.fix_missing_locations(ast.Expression(changed)), self.source.file, "eval")
-            used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-            self._compiled[id(node)] = (code, sorted(used))
-        code, used_names = self._compiled[id(node)]
-        known = dict(_OPERATORS)
-        for name in used_names:
-            try:
-                known[name] = self.look_up(name, node)
-            except KeyError:
-                continue  # a builtin, a name that the expression itself binds, or an error below
         try:
-            return eval(code, known)
+            return Evaluator(lambda name: self.look_up(name, node))(node)
         except AutoschedError as error:
-            error.located("read", where=f"{self.source.file}:{getattr(node, 'lineno', 0)}")
+            error.located("read", where=f"{self.source.file}:{node.lineno}")
             raise
-        except NameError as error:
-            self.refuse(node, str(error), f"names here: {', '.join(sorted(self.names)) or 'none'}")
+        except NoValue as error:
+            here = ", ".join(sorted(n for n in self.names if not n.startswith("_"))) or "none"
+            self.refuse(error.node, error.why, f"names here: {here}")
         except Exception as error:
             self.refuse(node, f"{type(error).__name__}: {error}", "what Python can evaluate")
 

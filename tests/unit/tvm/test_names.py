@@ -83,7 +83,6 @@ def test_statements() -> None:
     ("get", "message"),
     [
         (lambda: te.placehodler, "nearest names: placeholder"),
-        (lambda: te.hybrid, "ir_builder"),
         (lambda: tir.AttrStmt, "tir.For"),
         (lambda: tvm.relay.var, "from_onnx"),
         (lambda: tvm.relax, "relay.build"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
+import importlib.util
+import inspect
 import linecache
 import os
 from collections.abc import Callable, Sequence
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from autosched.errors import UsageError, check_path, named_file
@@ -19,7 +21,6 @@ from autosched.tir.script import ScriptExpr, Statements, identifier
 _RANGES = {"serial": "range", "parallel": "parallel", "vectorize": "vectorize", "unroll": "unroll"}
 #: operators that hybrid scripts call by a name of their own
 _NAMES = dict.fromkeys("sqrt rsqrt log exp tanh sigmoid power round popcount likely min max".split()) | {"pow": "power"}
-_count = itertools.count()
 
 
 class _Expr(ScriptExpr):
@@ -107,14 +108,18 @@ class HybridModule:
 
     def __init__(self, src: str | None = None, name: str | None = None) -> None:
         self.src_, self.name = src, name
-        self.func_: Callable[..., Any] | None = None
-        if src is not None:
-            self._define(src, f"<hybrid script {next(_count)}>")
+        self._file: str | None = None
+        self._function: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any) -> Any:
-        if self.func_ is None:
+        if self.src_ is None:
             raise UsageError("there is no script in it", asked="HybridModule()", legal="load(path) first")
-        return self.func_(*args)
+        if self._function is None:
+            with TemporaryDirectory() as folder:
+                if self._file is None:
+                    self.save(os.path.join(folder, "script.py"))
+                self._function = self._define(self._file or os.path.join(folder, "script.py"))
+        return self._function(*args)
 
     def get_source(self) -> str:
         """Return the text."""
@@ -123,30 +128,30 @@ class HybridModule:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the text to a file, which gets the ending `.py`."""
         name = os.fspath(check_path(path, "HybridModule.save"))
-        with (
-            named_file(f"HybridModule.save({name!r})"),
-            open(name if name.endswith(".py") else f"{name}.py", "w") as file,
-        ):
+        name = name if name.endswith(".py") else f"{name}.py"
+        with named_file(f"HybridModule.save({name!r})"), open(name, "w") as file:
             file.write(self.get_source())
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Read a script from a file, which is Python code that is run: load only files that you would run."""
+        """Take the script of a file, which is Python code that a call runs: load only files that you would run."""
         name = os.fspath(check_path(path, "HybridModule.load"))
         with named_file(f"HybridModule.load({name!r})"), open(name) as file:
-            self.src_ = file.read()
-        self._define(self.src_, name)
+            self.src_, self._file, self._function = file.read(), name, None
 
-    def _define(self, text: str, file: str) -> None:
+    def _define(self, file: str) -> Callable[..., Any]:
         from autosched.tvm.te.hybrid import script
 
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        names: dict[str, Any] = {}
+        text = self.get_source()
+        spec = importlib.util.spec_from_file_location("hybrid_script", file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
         try:
-            exec(compile(text, file, "exec"), names)
+            spec.loader.exec_module(module)
         except SyntaxError as error:
             raise UsageError(f"it is no Python: {error}", asked=file, legal="a hybrid script") from None
-        functions = [f for f in names.values() if getattr(f, "__code__", None) is not None]
+        functions = [f for f in vars(module).values() if inspect.isfunction(f)]
         if len(functions) != 1:
             raise UsageError(f"it defines {len(functions)} functions", asked=file, legal="one, which is the script")
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # the file may go
         self.name = functions[0].__name__
-        self.func_ = script(functions[0])
+        return script(functions[0])
