@@ -56,7 +56,7 @@ class _Blocks(Statements):
             for t in stage.op.outputs:
                 if t not in passed and t not in self.s.scans.storage:
                     scope = "" if stage.scope == "global" else f', scope="{stage.scope}"'
-                    called = self.names.reserve(t, stage.name if stage.op.num_outputs == 1 else t.name)
+                    called = self.names.reserve(t, stage.name if t.name == stage.op.name else t.name)
                     self.line(f"{called} = T.alloc_buffer({self.layout(t)}{scope})")
         for stage in self.s.stages:
             if stage in self.real and stage.attach.kind == "root":

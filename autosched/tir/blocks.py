@@ -83,7 +83,8 @@ class BlockSchedule:
                 if not isinstance(function, PrimFunc):
                     what = type(function).__name__
                     legal = "te.create_prim_func([A, B]), or an IRModule of such functions"
-                    raise UsageError(f"{name} is a {what}: it has no schedule", asked="tir.Schedule", legal=legal)
+                    why = getattr(function, "attrs", {}).get("stages") or f"{name} is a {what}: it has no schedule"
+                    raise UsageError(str(why), asked="tir.Schedule", legal=legal)
                 self._functions[str(name)] = function.snapshot()
             if not self._functions:
                 raise UsageError("the module is empty", asked="tir.Schedule", legal="one function at least")

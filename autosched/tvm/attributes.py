@@ -97,6 +97,7 @@ attach(For, loop_var=alias("var"), min=alias("start"))
 attach(If, then_case=alias("then"), else_case=alias("otherwise"))
 attach(Seq, seq=alias("stmts"))
 attach(Function, buffer_map=property(lambda f: {b: b for b in f.params}))  # parameters are buffers
+attach(Function, __str__=lambda f: f.script())
 attach(Combiner, lhs=alias("left"), rhs=alias("right"), identity_element=alias("identity"))
 attach(TensorIntrin, reduce_init=alias("reset"), reduce_update=alias("update"))
 

@@ -1,0 +1,418 @@
+"""Scripts as stages: a block that writes one buffer over its whole domain is an operation.
+
+    for i_0, i_1 in T.grid(2, 4):                     B = te.compute((8,), lambda i: A[i] + 1.0)
+        with T.block("B"):                            s[B].split_into("i", 2, 4)
+            vi = T.axis.spatial(8, i_0 * 4 + i_1)
+            B[vi] = A[vi] + 1.0
+
+The loops around a block become the calls that make them: splits and fusions by the bindings of the axes, `reorder`,
+marks, and `compute_at` for a block inside the loops of a later one. What a block computes is taken from its body alone, so
+that the loops may compute it in any order, and as much of it as is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosched.errors import AutoschedError
+from autosched.ir.expr import Expr, compare, const, is_const, make, variables
+from autosched.ir.simplify import Analyzer, conjuncts, simplify
+from autosched.ir.stmt import Buffer, For, Seq, Store
+from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.schedule.schedule import Schedule, create_schedule
+from autosched.schedule.stage import Loop, Stage
+from autosched.te.reduction import BUILT_IN, Reduction
+from autosched.te.tensor import ComputeOp, IterVar, PlaceholderOp, Tensor
+from autosched.tir.module import PrimFunc
+from autosched.tvm.script.parts import Block, BlockAxis, Handle, Signature
+
+
+class NoStages(Exception):
+    """The reason why a script is not made of stages."""
+
+
+@dataclass(eq=False)
+class Leaf:
+    """A block that computes, and the loops around it."""
+
+    block: Block
+    loops: list[For]
+    init: Leaf | None = None  #: the block that begins the reduction, where that is a block of its own
+    stores: list[Store] = field(default_factory=list)
+    buffer: Buffer | None = None
+    #: axis of the block -> axis of the operation
+    axes: dict[Expr, IterVar] = field(default_factory=dict)
+    stage: Stage | None = None
+    own: set[Expr] = field(default_factory=set)  #: the variables of loops around no later block
+    made: dict[For, Loop] = field(default_factory=dict)  #: loop of the script -> loop of the schedule
+
+    @property
+    def name(self) -> str:
+        """The block's name, of a reduction in two blocks without what tells them apart."""
+        base = self.block.name.removesuffix("_update")
+        return base if self.init is not None and self.init.block.name == f"{base}_init" else self.block.name
+
+    def refuse(self, why: str) -> NoStages:
+        return NoStages(f"{self.block.where}: {why}")
+
+
+def as_prim_func(signature: Signature, body: Any, attrs: dict[str, Any]) -> PrimFunc:
+    """Return a function of stages. Raises NoStages."""
+    leaves: list[Leaf] = []
+    _collect(body, [], leaves)
+    if not leaves:
+        raise NoStages("it has no block")
+    leaves = _with_inits(leaves)
+    owner = {x: leaf for leaf in leaves for x in leaf.loops}
+    for leaf in leaves:
+        leaf.own = {x.var for x in leaf.loops if owner[x] is leaf}
+    an = Analyzer()
+    made: dict[Buffer, Tensor] = {}
+    written = {leaf.buffer for leaf in leaves}
+    for name, p in signature.params.items():
+        if isinstance(p, Handle):
+            raise NoStages(f"no buffer is matched to {name}")
+        if isinstance(p, Buffer):
+            if p.strides or p.scope != "global":
+                raise NoStages(f"{p.name} has strides or a scope of its own")
+            if p not in written:
+                made[p] = PlaceholderOp(p.name, p.shape, [p.dtype]).output_tensor
+    for leaf in leaves:
+        assert leaf.buffer is not None
+        if leaf.buffer in made:
+            raise leaf.refuse(f"{leaf.buffer.name} is written by two blocks")
+        made[leaf.buffer] = _operation(leaf, made, an).output_tensor
+    params = signature.params.values()
+    args = tuple(made[p] if isinstance(p, Buffer) else p for p in params)
+    outputs = [made[p] for p in params if isinstance(p, Buffer) and p in written]
+    if not outputs:
+        raise NoStages("it writes to none of its parameters")
+    try:
+        s = create_schedule(outputs)
+        for leaf in leaves:
+            if made[leaf.buffer] not in s:  # type: ignore[index]
+                raise leaf.refuse("nothing reads what it computes")
+            leaf.stage = s[made[leaf.buffer]]  # type: ignore[index]
+            if leaf.stage.name != leaf.name:
+                raise leaf.refuse(f"there are two blocks {leaf.name}")
+        for b in (b for leaf in leaves for b in [leaf.buffer]):
+            if b is not None and b.scope != "global":
+                s[made[b]].set_scope(b.scope)
+        for leaf in reversed(leaves):
+            _schedule(s, leaf, leaves, an)
+        s.verify()
+    except AutoschedError as error:
+        raise NoStages(f"{error.asked}: {error.why}") from None
+    return PrimFunc(args, s, attrs)
+
+
+def _collect(s: Any, loops: list[For], found: list[Leaf]) -> None:
+    """The blocks that compute, in order."""
+    if isinstance(s, For):
+        _collect(s.body, [*loops, s], found)
+    elif isinstance(s, Seq):
+        for part in s.stmts:
+            _collect(part, loops, found)
+    elif isinstance(s, Block):
+        inside = s.body.stmts if isinstance(s.body, Seq) else (s.body,)
+        if not s.axes and not loops and s.init is None and s.predicate is None:
+            for part in inside:  # the root block
+                _collect(part, loops, found)
+            return
+        leaf = Leaf(s, loops)
+        if not all(isinstance(x, Store) for x in inside):
+            raise leaf.refuse("it does more than store one value")
+        leaf.stores = list(inside)
+        buffers = {x.buffer for x in leaf.stores}
+        if len(leaf.stores) != 1:
+            raise leaf.refuse(f"it stores to {', '.join(sorted(b.name for b in buffers))}, {len(leaf.stores)} times")
+        leaf.buffer = leaf.stores[0].buffer
+        found.append(leaf)
+    else:
+        raise NoStages(f"{type(s).__name__.lower()} stands outside of all blocks")
+
+
+def _with_inits(leaves: list[Leaf]) -> list[Leaf]:
+    """Blocks that only begin a reduction become part of the block that goes on with it."""
+    done: list[Leaf] = []
+    for leaf in leaves:
+        before = next((x for x in done if x.buffer is leaf.buffer), None)
+        reduces = any(a.kind == "reduce" for a in leaf.block.axes) and leaf.block.init is None
+        if before is not None and reduces and not any(a.kind == "reduce" for a in before.block.axes):
+            leaf.init = before
+            done.remove(before)
+        done.append(leaf)
+    return done
+
+
+# -- operations ------------------------------------------------------------------------------------------
+
+
+def _operation(leaf: Leaf, made: dict[Buffer, Tensor], an: Analyzer) -> ComputeOp:
+    (store,), block, out = leaf.stores, leaf.block, leaf.buffer
+    assert out is not None
+    places = _places(leaf, an)
+    for a in block.axes:
+        if a.kind == "reduce":
+            leaf.axes[a.var] = IterVar(_name_of(leaf, a), simplify(a.stop - a.start), "reduce", a.start)
+        elif a.kind != "spatial":
+            raise leaf.refuse(f"its axis {a.var.value.name} is {a.kind}")
+    mapping = {v: axis.var for v, axis in leaf.axes.items()}
+
+    def tensor_reads(e: Expr) -> Expr:
+        def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+            if e.op in ("address", "view"):
+                raise leaf.refuse(f"it hands out the memory of {e.value.name}")
+            if e.op != "load":
+                return None
+            if e.value not in made:
+                raise leaf.refuse(f"it reads {e.value.name}, which is not computed before")
+            if len(args) != made[e.value].ndim:
+                raise leaf.refuse(f"it reads {e.value.name} by {len(args)} indices")
+            return made[e.value](*args)
+
+        return rewrite(substitute(e, mapping), change)
+
+    reduced = [leaf.axes[a.var] for a in block.axes if a.kind == "reduce"]
+    if reduced:
+        body = _reduction(leaf, store, reduced, tensor_reads)
+    else:
+        if block.init is not None:
+            raise leaf.refuse("it has T.init and no reduce axis")
+        body = tensor_reads(store.value)
+    strange = [v for v in variables(body) if v.value.role in ("loop", "let") and v not in mapping.values()]
+    if strange:
+        raise leaf.refuse(f"it depends on {strange[0].value.name}, which is none of its axes")
+    op = ComputeOp(leaf.name, out.shape, places, [body])
+    op.output_tensor.name = out.name
+    return op
+
+
+def _name_of(leaf: Leaf, a: BlockAxis) -> str:
+    """The name of the one loop of its own that makes an axis; else that of the axis."""
+    terms = a.binding.args if a.binding.op == "add" else (a.binding,)
+    own = [v for v in variables(a.binding) if v in leaf.own]
+    return str(own[0].value.name if len(own) == 1 and own[0] in terms else a.var.value.name)
+
+
+def _places(leaf: Leaf, an: Analyzer) -> list[IterVar]:
+    """The axes of the operation, one for each dimension of the buffer."""
+    (store,), out = leaf.stores, leaf.buffer
+    assert out is not None
+    known = {a.var: a for a in leaf.block.axes if a.kind == "spatial"}
+    if len(store.indices) != len(out.shape):
+        raise leaf.refuse(f"it stores to {out.name} by {len(store.indices)} indices")
+    made = []
+    for k, (index, extent) in enumerate(zip(store.indices, out.shape, strict=True)):
+        if is_const(index, 0) and is_const(extent, 1):
+            made.append(IterVar(f"ax{k}", extent))
+            continue
+        a = known.get(index)
+        if a is None or index in leaf.axes:
+            raise leaf.refuse(f"{index!r}, where it stores, is none of its axes")
+        if not is_const(a.start, 0) or not an.prove(compare("eq", a.stop, extent)):
+            raise leaf.refuse(
+                f"{index.value.name} runs over {a.start!r} to {a.stop!r}, {out.name} has {extent!r} of them"
+            )
+        made.append(IterVar(_name_of(leaf, a), extent))
+        leaf.axes[index] = made[-1]
+    for v, a in known.items():
+        if v not in leaf.axes:
+            if not is_const(simplify(a.stop - a.start), 1):
+                raise leaf.refuse(f"it stores at the same place for all {v.value.name}")
+            leaf.axes[v] = IterVar(_name_of(leaf, a), const(1))
+    return made
+
+
+def _reduction(leaf: Leaf, store: Store, axes: list[IterVar], tensor_reads: Any) -> Expr:
+    """`B[i] = B[i] + x` as a reduction."""
+    own = make("load", store.value.dtype, store.indices, store.buffer)
+    symbols = {op: name for name, op in BUILT_IN.items()}
+    if store.value.op not in symbols or own not in store.value.args:
+        raise leaf.refuse("its step is no sum, product, minimum or maximum of what it stores to")
+    a, b = store.value.args
+    source = b if a is own else a
+    if any(e.op == "load" and e.value is store.buffer for e in post_order(source)):
+        raise leaf.refuse(f"it reads {store.buffer.name} twice")
+    begin = leaf.init.stores[0] if leaf.init is not None else leaf.block.init
+    if not isinstance(begin, Store) or begin.buffer is not store.buffer:
+        raise leaf.refuse("nothing says where its reduction begins")
+    first = begin.value
+    if leaf.init is not None:
+        _places(leaf.init, Analyzer())
+        here = {v: leaf_index for v, leaf_index in zip(begin.indices, store.indices, strict=True)}
+        first = substitute(first, here)
+    elif begin.indices != store.indices:
+        raise leaf.refuse("T.init stores elsewhere")
+    reduction = Reduction(symbols[store.value.op], tuple(axes))
+    identity = reduction.identity([store.value.dtype])
+    rest = () if first is identity[0] else (tensor_reads(first),)
+    return make("reduce", store.value.dtype, (tensor_reads(source), const(True), *rest), reduction)
+
+
+# -- loops -------------------------------------------------------------------------------------------------
+
+
+def _schedule(s: Schedule, leaf: Leaf, leaves: Sequence[Leaf], an: Analyzer) -> None:
+    """The calls that make the loops around a block. Blocks after it have theirs."""
+    assert leaf.stage is not None
+    mine = {loop: host for host in leaves for loop in host.loops}  # the last block inside a loop owns it
+    own = [x for x in leaf.loops if mine[x] is leaf]
+    shared = leaf.loops[: len(leaf.loops) - len(own)]
+    if any(mine[x] is leaf for x in shared):
+        raise leaf.refuse("the loops around it belong to several blocks by turns")
+    found = _loops(leaf, leaf.stage, own, shared, an)
+    leaf.stage.reorder(*(found[x] for x in own if x in found)) if len(found) > 1 else None
+    leaf.made = found
+    if shared:
+        host = mine[shared[-1]]
+        at = host.made.get(shared[-1])
+        if at is None or host.stage is None:
+            raise leaf.refuse(f"the loop {shared[-1].var.value.name} around it is of one iteration")
+        leaf.stage.compute_at(host.stage, at)
+    if leaf.init is not None:
+        common = [x for x in leaf.init.loops if x in leaf.loops]
+        inner = [x for x in own if x not in common]
+        leaf.stage.decompose_reduction(found[inner[0]])
+        assert leaf.stage.init is not None
+        for x, loop in zip(leaf.init.loops[len(common) :], leaf.stage.init.loops.values(), strict=False):
+            _mark(leaf.stage, x, loop)
+    for x, loop in found.items():
+        _mark(leaf.stage, x, loop)
+
+
+def _mark(stage: Stage, x: For, loop: Loop) -> None:
+    if x.kind == "thread":
+        stage.bind(loop, x.thread)
+    elif x.kind != "serial":
+        getattr(stage, x.kind)(loop)
+    for p in x.pragmas:
+        name, _, value = p.partition("=")
+        stage.pragma(loop, name, **({"pragma_value": int(value)} if value else {}))
+
+
+def _loops(leaf: Leaf, stage: Stage, own: list[For], shared: list[For], an: Analyzer) -> dict[For, Loop]:
+    """The loop of the schedule for each loop of the script."""
+    by_var = {x.var: x for x in own}
+    found: dict[For, Loop] = {}
+    fused: dict[Expr, list[tuple[Expr, BlockAxis]]] = {}
+    guards: list[Expr] = []
+    outside = {x.var: const(0) for x in shared}
+    for a in leaf.block.axes:
+        axis = leaf.axes[a.var]
+        start = a.start if a.kind == "reduce" and not shared else const(0)
+        part = simplify(substitute(a.binding, outside) - start) if shared or not is_const(start, 0) else a.binding
+        if shared:
+            part = simplify(part - substitute(part, {v: const(0) for v in by_var}))
+        here = [v for v in variables(part) if v in by_var]
+        if any(v.value.role == "loop" and v not in by_var and v not in outside for v in variables(part)):
+            raise leaf.refuse(f"{a.var.value.name} is bound to what is no loop around it")
+        if not here:
+            if not shared and not is_const(simplify(a.stop - a.start), 1):
+                raise leaf.refuse(f"{a.var.value.name} stays where it is")
+            continue
+        if axis not in stage.roots:
+            continue  # of one iteration, and no dimension of the buffer
+        loop = stage.roots[axis]
+        guards.append(simplify(compare("lt", a.binding, a.stop)))
+        digit = _digit(part)
+        if digit is not None:
+            fused.setdefault(digit[0], []).append((digit[1], a))
+            continue
+        found |= _split(leaf, stage, loop, part, by_var, None if shared else axis.extent, an)
+    for whole, digits in fused.items():
+        found |= _fuse(leaf, stage, whole, digits, by_var, guards, an)
+    for x in own:
+        if x not in found and not is_const(x.extent, 1):
+            raise leaf.refuse(f"no axis is bound to the loop {x.var.value.name}")
+    if leaf.block.predicate is not None:
+        for c in conjuncts(leaf.block.predicate):
+            if not any(simplify(c) is g or an.prove(compare("eq", c, g)) for g in guards if g.op != "const"):
+                raise leaf.refuse(f"T.where({c!r}) is not about the ends of its axes")
+    return found
+
+
+def _digit(part: Expr) -> tuple[Expr, Expr] | None:
+    """What a binding is a digit of, and how many of it one step is: `f // 8 % 4` is of f, 8."""
+    if part.op == "floormod":
+        inner = part.args[0]
+        return (inner.args[0], inner.args[1]) if inner.op == "floordiv" else (inner, const(1))
+    return (part.args[0], part.args[1]) if part.op == "floordiv" else None
+
+
+def _terms(leaf: Leaf, e: Expr) -> dict[Expr, Expr]:
+    """A sum of loops: loop -> its factor."""
+    if e.op == "add":
+        left, right = (_terms(leaf, a) for a in e.args)
+        if not left.keys() & right.keys():
+            return {**left, **right}
+    elif e.op == "mul":
+        a, b = e.args if e.args[1].op == "const" else e.args[::-1]
+        if b.op == "const":
+            return {v: simplify(c * b) for v, c in _terms(leaf, a).items()}
+    elif e.op == "var":
+        return {e: const(1)}
+    elif e.op == "cast":
+        return _terms(leaf, e.args[0])
+    raise leaf.refuse(f"{e!r} is no sum of loops")
+
+
+def _split(
+    leaf: Leaf, stage: Stage, loop: Loop, e: Expr, by_var: dict[Expr, For], extent: Expr | None, an: Analyzer
+) -> dict[For, Loop]:
+    """Split a loop into those of a sum like `i_0 * 4 + i_1`."""
+    terms = _terms(leaf, e)
+    ordered: list[For] = []
+    weight: Expr = const(1)
+    left = dict(terms)
+    while left:
+        v = next(
+            (v for v, c in left.items() if simplify(c) is simplify(weight) or is_const(simplify(c - weight), 0)), None
+        )
+        if v is None or v not in by_var:
+            raise leaf.refuse(f"the loops of {e!r} overlap, or leave gaps")
+        del left[v]
+        ordered.insert(0, by_var[v])
+        weight = simplify(weight * by_var[v].extent)
+    if extent is not None and not an.prove(compare("ge", weight, extent)):
+        raise leaf.refuse(f"{e!r} covers {weight!r} of {extent!r}")
+    if len(ordered) == 1:
+        return {ordered[0]: loop}
+    factors = [x.extent.value if x.extent.op == "const" else None for x in ordered]
+    if None in factors[1:]:
+        raise leaf.refuse(f"the length of an inner loop of {e!r} is no number")
+    made = stage.split_into(loop, *factors)
+    return dict(zip(ordered, made, strict=True))
+
+
+def _fuse(
+    leaf: Leaf,
+    stage: Stage,
+    whole: Expr,
+    digits: list[tuple[Expr, BlockAxis]],
+    by_var: dict[Expr, For],
+    guards: list[Expr],
+    an: Analyzer,
+) -> dict[For, Loop]:
+    """Fuse the axes that are digits of one number, and split that into the loops that it is a sum of."""
+    lower: Expr = const(1)
+    ordered: list[BlockAxis] = []
+    left = list(digits)
+    while left:
+        d = next((d for d in left if is_const(simplify(d[0] - lower), 0)), None)
+        if d is None:
+            raise leaf.refuse(f"axes are no digits of {whole!r}")
+        left.remove(d)
+        ordered.insert(0, d[1])
+        lower = simplify(lower * (d[1].stop - d[1].start))
+    loops = [stage.roots[leaf.axes[a.var]] for a in ordered]
+    rest = [x for x in stage.loops if x not in loops]
+    if len(loops) > 1:
+        stage.reorder(*loops, *rest)
+        loop = stage.fuse(*loops)
+    else:
+        loop = loops[0]
+    guards.append(simplify(compare("lt", whole, lower)))
+    return _split(leaf, stage, loop, whole, by_var, lower, an)
