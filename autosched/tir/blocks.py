@@ -78,7 +78,7 @@ class BlockSchedule:
         self._attrs: dict[str, Any] = dict(mod.attrs) if isinstance(mod, IRModule) else {}
         self._template = mod if isinstance(mod, Schedule) else None
         if self._template is None:
-            functions = mod if isinstance(mod, Mapping) else {getattr(mod, "name", "main"): mod}
+            functions = mod if isinstance(mod, Mapping) else {"main": mod}
             for name, function in functions.items():
                 if not isinstance(function, PrimFunc):
                     what = type(function).__name__

@@ -67,6 +67,8 @@ class Evaluator:
         return visit(node)
 
     def _Constant(self, node: ast.Constant) -> Any:
+        if node.value is ...:
+            raise NoValue(node, "a part of the text was left out where it was printed")
         return node.value
 
     def _Name(self, node: ast.Name) -> Any:
@@ -183,7 +185,7 @@ class Evaluator:
             return
         first, *rest = generators
         for item in self(first.iter):
-            inner = self._inside(dict(_bound(first.target, item)))
+            inner = self._inside(dict(bound(first.target, item)))
             if all(inner(condition) for condition in first.ifs):
                 yield from inner._each(rest)
 
@@ -197,11 +199,17 @@ class Evaluator:
         return {inner(node.key): inner(node.value) for inner in self._each(node.generators)}
 
 
-def _bound(target: ast.expr, value: Any) -> Iterator[tuple[str, Any]]:
+def bound(target: ast.expr, value: Any) -> Iterator[tuple[str, Any]]:
+    """The names of `target = value`, with what each is then. Raises NoValue for what is no name."""
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, ast.Tuple | ast.List):
-        for part, one in zip(target.elts, value, strict=True):
-            yield from _bound(part, one)
+        values = list(value)
+        star = next((k for k, part in enumerate(target.elts) if isinstance(part, ast.Starred)), None)
+        if star is not None:
+            many = len(values) - len(target.elts) + 1
+            values[star : star + many] = [values[star : star + many]]
+        for part, one in zip(target.elts, values, strict=True):
+            yield from bound(part.value if isinstance(part, ast.Starred) else part, one)
     else:
         raise NoValue(target, f"{ast.unparse(target)} is no name")

@@ -39,6 +39,11 @@ class Source:
         text = linecache.getline(self.file, line).strip()
         return f"{text}  at {self.file}:{line}" if text else f"line at {self.file}:{line}"
 
+    def around(self) -> list[ast.ClassDef]:
+        """The classes whose body the definition is in."""
+        found = definitions("".join(linecache.getlines(self.file)), self.file)
+        return [c for c in found if isinstance(c, ast.ClassDef) and self.tree in c.body]
+
     @staticmethod
     def of(thing: Any, names: Mapping[str, Any]) -> Source:
         """The definition of a function, or of a class with functions in it. Raises UsageError without its text."""

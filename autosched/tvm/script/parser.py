@@ -1,14 +1,15 @@
 """TVMScript, read: `@T.prim_func`, `@I.ir_module` and `from_source`.
 
-A function whose blocks are stages (each writes one buffer over its whole domain) becomes a `tir.PrimFunc`, with a schedule
-that makes its loops; see `stages`. Any other becomes a function of statements; see `statements`.
+A function whose blocks are stages (each writes one buffer over its whole domain) becomes a `tir.PrimFunc`, with a
+schedule that makes its loops; see `stages`. Any other becomes a function of statements; see `statements`.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import sys
+import linecache
+import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,9 @@ from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr, const
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, Store, While
+from autosched.ir.visit import post_order
 from autosched.tir.module import IRModule
+from autosched.tvm.expressions import bound
 from autosched.tvm.promotion import by_tvm_rules
 from autosched.tvm.reading import Reader, Source, callers_names, definitions
 from autosched.tvm.script import ir as I
@@ -45,26 +48,15 @@ from autosched.tvm.script.stages import NoStages, as_prim_func
 from autosched.tvm.script.statements import as_function
 from autosched.tvm.tir.buffer import BufferRegion
 
-#: mark of a function that waits for the module around it
-WAITING = "__prim_func_of_module__"
-
 
 def read_function(func: Any, private: bool = False) -> Any:
-    """Return what a decorated function says; the function itself, marked, where it is part of a class."""
+    """Return what a decorated function says; the function itself, where it is part of the class of a module."""
     if not inspect.isfunction(func):
         legal = "@T.prim_func above a def"
         raise UsageError(f"{func!r} is no function", asked="T.prim_func", legal=legal)
-    if _in_class_body():
-        setattr(func, WAITING, private)
-        return func
-    return function_of(Source.of(func, callers_names()), private)
-
-
-def _in_class_body() -> bool:
-    frame: Any = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("autosched."):
-        frame = frame.f_back
-    return frame is not None and "__qualname__" in frame.f_locals and "__module__" in frame.f_locals
+    source = Source.of(func, callers_names())
+    around = next((c for c in source.around() if any("ir_module" in ast.unparse(d) for d in c.decorator_list)), None)
+    return func if around is not None else function_of(source, private)
 
 
 def read_module(cls: Any) -> IRModule:
@@ -109,8 +101,6 @@ def from_source(program: Any, extra_vars: Mapping[str, Any] | None = None, check
         return read_module(program) if inspect.isclass(program) else read_function(program)
     names = {"T": T, "I": I, "tvm": tvm, "tir": T, "ir": I, **(extra_vars or {})}
     file = f"<script {hash(program) & 0xFFFFFFFF:08x}>"
-    import linecache
-
     linecache.cache[file] = (len(program), None, program.splitlines(keepends=True), file)
     found = definitions(program, file)
     if not found:
@@ -282,28 +272,26 @@ class _Function(Reader):
                 return self._thread(name, value)
             case NewValue():
                 return self.out.let(name, as_expr(value.value))
-            case Expr() if value.op not in ("const", "var"):
+            case Expr() if any(n.op in ("load", "call") for n in post_order(value)):
                 return self.out.let(name, value)
+            case list() | tuple() if any(isinstance(v, Named) for v in value):
+                made = [self._made(node, f"{name}_{k}", v) for k, v in enumerate(value)]
+                return made[0] if len(made) == 1 else tuple(made)
         return value
 
     def _buffer(self, node: ast.AST, name: str, new: NewBuffer) -> Any:
         of = to_dtype(new.dtype)
-        if (
-            new.offset is not None
-            and isinstance(new.offset, (int, Expr))
-            and simplify(as_expr(new.offset)).op == "const"
-        ):
-            if simplify(as_expr(new.offset)).value != 0:
-                self.refuse(
-                    node, "it begins inside its memory", "elem_offset=0, or a region: T.match_buffer(A[4:8], ..)"
-                )
+        offset = simplify(as_expr(new.offset)) if isinstance(new.offset, (int, Expr)) else const(0)
+        if offset.op == "const" and offset.value:
+            self.refuse(node, "it begins inside its memory", "elem_offset=0, or a region: T.match_buffer(A[4:8], ..)")
         if new.kind == "match" and isinstance(new.of, (BufferRegion, Expr)):
             return self._region(node, new)
         shape = self._dims(new.shape)
         if new.kind == "match":
             if not isinstance(new.of, Handle):
                 self.refuse(node, "it matches no handle among the parameters", "T.match_buffer(a, ..) of a: T.handle")
-            made = Buffer(name, shape, of, new.scope, self._dims(new.strides or ()))
+            called = new.of.name if re.fullmatch(rf"{re.escape(new.of.name)}_\d+", name) else name  # `script()` adds it
+            made = Buffer(called, shape, of, new.scope, self._dims(new.strides or ()))
             self.signature.params[new.of.name] = made
             return made
         if new.of is not None:
@@ -428,16 +416,19 @@ class _Function(Reader):
         targets = node.target.elts if isinstance(node.target, ast.Tuple | ast.List) else [node.target]
         if not isinstance(over, Loops):
             self.refuse(node.iter, f"{ast.unparse(node.iter)} is nothing to loop over", _RANGES)
-        if len(targets) != len(over.ranges) or not all(isinstance(t, ast.Name) for t in targets):
-            self.refuse(node.target, f"{len(over.ranges)} loops for {len(targets)} names", "one name for each extent")
-        names = [t.id for t in targets if isinstance(t, ast.Name)]
+        names = self._loop_names(node.target, targets, len(over.ranges))
         with self.scope():
             made = []
             for name, (start, stop) in zip(names, over.ranges, strict=True):
                 of = "int64" if "int64" in (start.dtype, stop.dtype) else "int32"
-                loop = self.names[name] = ir.var(name, of, "loop")
+                loop = ir.var(name, of, "loop")
                 self.loops[loop] = (start, stop)
                 made.append((loop, start, stop))
+            if isinstance(node.target, ast.Name) and len(made) > 1:
+                self.names[node.target.id] = tuple(loop for loop, _, _ in made)
+            else:
+                for name, value in bound(node.target, made[0][0] if len(made) == 1 else [m[0] for m in made]):
+                    self.names[name] = value
 
             def finish(body: Stmt) -> None:
                 for loop, start, stop in reversed(made):
@@ -448,6 +439,20 @@ class _Function(Reader):
 
             with self.out.collecting(finish), self.scope():
                 self.statements(node.body)
+
+    def _loop_names(self, at: ast.AST, targets: list[ast.expr], count: int) -> list[str]:
+        """A name for each loop; one name, or one with a star, is of several."""
+        names: list[str] = []
+        for t in targets:
+            one = t.value if isinstance(t, ast.Starred) else t
+            several = isinstance(t, ast.Starred) or (len(targets) == 1 and count > 1 and isinstance(at, ast.Name))
+            many = count - len(targets) + 1 if several else 1
+            if not isinstance(one, ast.Name) or many < 0:
+                break
+            names += [f"{one.id}_{k}" for k in range(many)] if several else [one.id]
+        if len(names) != count:
+            self.refuse(at, f"{count} loops for {len(targets)} names", "one name for each extent")
+        return names
 
     def _range(self, e: Any) -> Any:
         return T.serial(*map(self.value, e.args), **{k.arg: self.value(k.value) for k in e.keywords})

@@ -6,14 +6,15 @@
             B[vi] = A[vi] + 1.0
 
 The loops around a block become the calls that make them: splits and fusions by the bindings of the axes, `reorder`,
-marks, and `compute_at` for a block inside the loops of a later one. What a block computes is taken from its body alone, so
-that the loops may compute it in any order, and as much of it as is needed.
+marks, and `compute_at` for a block inside the loops of a later one. What a block computes is taken from its body alone,
+so that the loops may compute it in any order, and as much of it as is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from autosched.errors import AutoschedError
@@ -47,6 +48,7 @@ class Leaf:
     stage: Stage | None = None
     own: set[Expr] = field(default_factory=set)  #: the variables of loops around no later block
     made: dict[For, Loop] = field(default_factory=dict)  #: loop of the script -> loop of the schedule
+    conditions: list[Expr] = field(default_factory=list)  #: of `T.where`, that no split has explained yet
 
     @property
     def name(self) -> str:
@@ -121,6 +123,8 @@ def _collect(s: Any, loops: list[For], found: list[Leaf]) -> None:
             for part in inside:  # the root block
                 _collect(part, loops, found)
             return
+        if not s.axes:  # it is about the loops themselves
+            s.axes = [BlockAxis(x.var, "spatial", x.start, simplify(x.start + x.extent), x.var) for x in loops]
         leaf = Leaf(s, loops)
         if not all(isinstance(x, Store) for x in inside):
             raise leaf.refuse("it does more than store one value")
@@ -242,8 +246,7 @@ def _reduction(leaf: Leaf, store: Store, axes: list[IterVar], tensor_reads: Any)
     first = begin.value
     if leaf.init is not None:
         _places(leaf.init, Analyzer())
-        here = {v: leaf_index for v, leaf_index in zip(begin.indices, store.indices, strict=True)}
-        first = substitute(first, here)
+        first = substitute(first, dict(zip(begin.indices, store.indices, strict=True)))
     elif begin.indices != store.indices:
         raise leaf.refuse("T.init stores elsewhere")
     reduction = Reduction(symbols[store.value.op], tuple(axes))
@@ -264,7 +267,11 @@ def _schedule(s: Schedule, leaf: Leaf, leaves: Sequence[Leaf], an: Analyzer) -> 
     if any(mine[x] is leaf for x in shared):
         raise leaf.refuse("the loops around it belong to several blocks by turns")
     found = _loops(leaf, leaf.stage, own, shared, an)
-    leaf.stage.reorder(*(found[x] for x in own if x in found)) if len(found) > 1 else None
+    if not shared:
+        _without_spare(leaf.stage, found)
+    if len(found) > 1:
+        leaf.stage.reorder(*(found[x] for x in own if x in found))
+    _with_units(leaf.stage, own, found)
     leaf.made = found
     if shared:
         host = mine[shared[-1]]
@@ -274,13 +281,37 @@ def _schedule(s: Schedule, leaf: Leaf, leaves: Sequence[Leaf], an: Analyzer) -> 
         leaf.stage.compute_at(host.stage, at)
     if leaf.init is not None:
         common = [x for x in leaf.init.loops if x in leaf.loops]
-        inner = [x for x in own if x not in common]
+        inner = [x for x in own if x not in common and x in found]
+        if not inner:
+            raise leaf.refuse("there is no loop around it to begin the reduction before")
         leaf.stage.decompose_reduction(found[inner[0]])
         assert leaf.stage.init is not None
         for x, loop in zip(leaf.init.loops[len(common) :], leaf.stage.init.loops.values(), strict=False):
             _mark(leaf.stage, x, loop)
     for x, loop in found.items():
         _mark(leaf.stage, x, loop)
+
+
+def _without_spare(stage: Stage, found: dict[For, Loop]) -> None:
+    """Fuse loops of one iteration that the script does not have with one that it has."""
+    for spare in [x for x in stage.loops if x not in found.values()]:
+        kept = next((x for x, loop in found.items() if loop.is_reduce == spare.is_reduce), None)
+        if kept is not None:
+            stage.reorder(spare, found[kept], *(x for x in stage.loops if x not in (spare, found[kept])))
+            found[kept] = stage.fuse(spare, found[kept])
+
+
+def _with_units(stage: Stage, own: Sequence[For], found: dict[For, Loop]) -> None:
+    """Add the loops of one iteration that no axis is bound to."""
+    for k, x in reversed(list(enumerate(own))):
+        if x in found:
+            continue
+        inner = next((y for y in own[k + 1 :] if y in found), None)
+        outer = next((y for y in reversed(own[:k]) if y in found), None)
+        if inner is not None:
+            found[x], found[inner] = stage.split(found[inner], nparts=1)
+        elif outer is not None:
+            found[outer], found[x] = stage.split(found[outer], factor=1)
 
 
 def _mark(stage: Stage, x: For, loop: Loop) -> None:
@@ -299,6 +330,8 @@ def _loops(leaf: Leaf, stage: Stage, own: list[For], shared: list[For], an: Anal
     found: dict[For, Loop] = {}
     fused: dict[Expr, list[tuple[Expr, BlockAxis]]] = {}
     guards: list[Expr] = []
+    if leaf.block.predicate is not None:
+        leaf.conditions = [simplify(c) for c in conjuncts(leaf.block.predicate)]
     outside = {x.var: const(0) for x in shared}
     for a in leaf.block.axes:
         axis = leaf.axes[a.var]
@@ -327,10 +360,9 @@ def _loops(leaf: Leaf, stage: Stage, own: list[For], shared: list[For], an: Anal
     for x in own:
         if x not in found and not is_const(x.extent, 1):
             raise leaf.refuse(f"no axis is bound to the loop {x.var.value.name}")
-    if leaf.block.predicate is not None:
-        for c in conjuncts(leaf.block.predicate):
-            if not any(simplify(c) is g or an.prove(compare("eq", c, g)) for g in guards if g.op != "const"):
-                raise leaf.refuse(f"T.where({c!r}) is not about the ends of its axes")
+    for c in leaf.conditions:
+        if not any(c is g or an.prove(compare("eq", c, g)) for g in guards if g.op != "const"):
+            raise leaf.refuse(f"T.where({c!r}) is not about the ends of its axes")
     return found
 
 
@@ -363,19 +395,20 @@ def _split(
     leaf: Leaf, stage: Stage, loop: Loop, e: Expr, by_var: dict[Expr, For], extent: Expr | None, an: Analyzer
 ) -> dict[For, Loop]:
     """Split a loop into those of a sum like `i_0 * 4 + i_1`."""
-    terms = _terms(leaf, e)
+    if e in by_var and is_const(by_var[e].extent, 1):
+        return {by_var[e]: loop}
     ordered: list[For] = []
     weight: Expr = const(1)
-    left = dict(terms)
+    left = {v: c for v, c in _terms(leaf, e).items() if v not in by_var or not is_const(by_var[v].extent, 1)}
     while left:
-        v = next(
-            (v for v, c in left.items() if simplify(c) is simplify(weight) or is_const(simplify(c - weight), 0)), None
-        )
+        v = next((v for v, c in left.items() if is_const(simplify(c - weight), 0)), None)
         if v is None or v not in by_var:
             raise leaf.refuse(f"the loops of {e!r} overlap, or leave gaps")
         del left[v]
         ordered.insert(0, by_var[v])
         weight = simplify(weight * by_var[v].extent)
+    if not ordered:
+        return {}
     if extent is not None and not an.prove(compare("ge", weight, extent)):
         raise leaf.refuse(f"{e!r} covers {weight!r} of {extent!r}")
     if len(ordered) == 1:
@@ -383,6 +416,19 @@ def _split(
     factors = [x.extent.value if x.extent.op == "const" else None for x in ordered]
     if None in factors[1:]:
         raise leaf.refuse(f"the length of an inner loop of {e!r} is no number")
+    for k in range(
+        len(ordered) - 1, 1, -1
+    ):  # the loops before that one are splits of a loop that has an end of its own
+        upper: Expr = const(0)
+        for x in ordered[:k]:
+            upper = upper * x.extent + x.var
+        bound = next((c for c in leaf.conditions if c.op == "lt" and is_const(simplify(c.args[0] - upper), 0)), None)
+        if bound is not None:
+            leaf.conditions.remove(bound)
+            outer, inner = stage.split(loop, factor=prod(factors[k:]))  # type: ignore[type-var]
+            lower = stage.split_into(inner, *factors[k:]) if k < len(ordered) - 1 else (inner,)
+            found = dict(zip(ordered[k:], lower, strict=True))
+            return {**_split(leaf, stage, outer, simplify(upper), by_var, bound.args[1], an), **found}
     made = stage.split_into(loop, *factors)
     return dict(zip(ordered, made, strict=True))
 

@@ -1,7 +1,7 @@
 """Scripts as functions of statements: blocks become what they do.
 
-An axis is its binding, `T.where` a condition, `T.init` runs where all reduce axes are at their beginning. Such a function
-is built as it is; there is nothing to schedule.
+An axis is its binding, `T.where` a condition, `T.init` runs where all reduce axes are at their beginning. Such a
+function is built as it is; there is nothing to schedule.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Expressions are those of `tvm.tir`. The rest returns parts that the reader of th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +18,8 @@ from autosched.ir.calls import address_of as address_of
 from autosched.ir.dims import Range as Range
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr
-from autosched.ir.stmt import THREAD_TAGS, Barrier, Buffer as _Memory
-from autosched.target import Target as target
+from autosched.ir.stmt import THREAD_TAGS, Barrier
+from autosched.target import Target
 from autosched.tvm._missing import missing
 from autosched.tvm.script.parts import (
     Effect,
@@ -31,7 +31,7 @@ from autosched.tvm.script.parts import (
     NewVar,
     Scope,
 )
-from autosched.tvm.tir.nodes import EXPRESSIONS, NODES
+from autosched.tvm.tir.nodes import NODES
 
 
 def prim_func(func: Any = None, private: bool = False, check_well_formed: bool = True) -> Any:
@@ -77,6 +77,7 @@ class _Handle:
 
 
 handle = _Handle()
+StringImm = str
 _LANES = ("", "x4", "x8", "x16", "x32", "x64")
 _TYPES = {
     name: _Type(name)
@@ -367,11 +368,44 @@ Ptr = handle
 Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, EQ, NE, LT, LE, GT, GE, And, Or, Not, Select, Min, Max = (
     NODES[n] for n in "Add Sub Mul Div Mod FloorDiv FloorMod EQ NE LT LE GT GE And Or Not Select Min Max".split()
 )
-del EXPRESSIONS, _Memory
-
-_missing = missing("script.tir", globals())
+_INSTEAD = {
+    "macro": "a Python function of expressions, called in the script; statements are written out where they stand",
+    "ret": "results go to buffers among the parameters",
+    "vscale": "vectors have a fixed number of lanes",
+    **dict.fromkeys(
+        (
+            "tvm_fill_fragment",
+            "tvm_load_matrix_sync",
+            "tvm_mma_sync",
+            "tvm_store_matrix_sync",
+            "ptx_mma",
+            "ptx_ldmatrix",
+        ),
+        "tensor cores are not programmed: loops over blockIdx and threadIdx, with shared memory",
+    ),
+    **dict.fromkeys(
+        ("tvm_struct_get", "tvm_struct_set", "tvm_stack_alloca", "tvm_call_packed_lowered"),
+        "the calling convention is the runtime's: parameters are buffers and numbers",
+    ),
+}
+_missing = missing("script.tir", globals(), _INSTEAD)
+target = Target
 
 
 def __getattr__(name: str) -> Any:
     found = getattr(_op, name, None) if not name.startswith("_") and name != "missing" else None
-    return found if found is not None else _missing(name)
+    return _missing(name) if found is None else _typed(found)
+
+
+def _typed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes the type of its result by name, too: calls from outside need it, others have one."""
+    if not callable(function):
+        return function
+
+    @wraps(function)
+    def called(*args: Any, dtype: Any = None, **options: Any) -> Any:
+        if dtype is not None and function.__name__.startswith("call_"):
+            args = (_text(dtype), *args)
+        return function(*args, **options)
+
+    return called

@@ -90,7 +90,6 @@ def test_statements() -> None:
         (lambda: tvm.tir.transform.InjectPTXLDG32, "names: "),
         (lambda: tvm.tir.transform.MakePackedAPI, "tir.add_lower_pass"),
         (lambda: tvm.vulkan, "tvm.opencl"),
-        (lambda: tvm.script.tir.prim_func, "not read back"),
         (lambda: te.schedule.VerifyCompactBuffer, "tvm.lower"),
     ],
 )
