@@ -83,7 +83,11 @@ class BlockSchedule:
                 if not isinstance(function, PrimFunc):
                     what = type(function).__name__
                     legal = "te.create_prim_func([A, B]), or an IRModule of such functions"
-                    why = getattr(function, "attrs", {}).get("stages") or f"{name} is a {what}: it has no schedule"
+                    why = f"{name} is a {what}: it has no schedule"
+                    told = getattr(function, "attrs", {}).get("stages")  # of a function that was read from a script
+                    if told:
+                        why = told
+                        legal = "blocks that store one value for each element of a buffer; build takes it as it is"
                     raise UsageError(str(why), asked="tir.Schedule", legal=legal)
                 self._functions[str(name)] = function.snapshot()
             if not self._functions:

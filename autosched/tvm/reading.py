@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import re
 import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -153,6 +154,8 @@ class Reader:
         try:
             return Evaluator(lambda name: self.look_up(name, node))(node)
         except AutoschedError as error:
+            if f" at {self.source.file}:" not in error.asked:  # not the line that asked for the whole script
+                error.asked = re.sub(r"  (\w+ )?at \S+:\d+$", "", error.asked)
             error.located("read", where=f"{self.source.file}:{node.lineno}")
             raise
         except NoValue as error:
