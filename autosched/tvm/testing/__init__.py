@@ -35,6 +35,8 @@ _missing = missing("testing", globals(), _INSTEAD)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "CompareBeforeAfter":
+        return import_module("autosched.tvm.testing.compare").CompareBeforeAfter
     if name in _MARKS or name.startswith("requires_"):
         return getattr(import_module("autosched.tvm.testing.marks"), name)
     return _missing(name)
