@@ -9,7 +9,8 @@
             for i, j in T.grid(n, 8):
                 B[j] = A_1[i, j] + T.float32(1)
 
-Nothing reads it back. Names of one scope differ: a second `i` inside the first is `i_1`, and dots become underscores.
+`autosched.tvm.script` reads it back. Names of one scope differ: a second `i` inside the first is `i_1`, and dots become
+underscores.
 """
 
 from __future__ import annotations

@@ -12,19 +12,19 @@ so that the loops may compute it in any order, and as much of it as is needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 from autosched.errors import AutoschedError
-from autosched.ir.expr import Expr, compare, const, is_const, make, variables
+from autosched.ir.expr import Expr, compare, const, is_const, make, var, variables
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
-from autosched.ir.stmt import Buffer, For, Seq, Store
+from autosched.ir.stmt import Buffer, For, Let, Seq, Store
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Loop, Stage
-from autosched.te.reduction import BUILT_IN, Reduction
+from autosched.te.reduction import BUILT_IN, Combiner, Reduction
 from autosched.te.tensor import ComputeOp, IterVar, PlaceholderOp, Tensor
 from autosched.tir.module import PrimFunc
 from autosched.tvm.script.parts import Block, BlockAxis, Handle, Signature
@@ -42,13 +42,17 @@ class Leaf:
     loops: list[For]
     init: Leaf | None = None  #: the block that begins the reduction, where that is a block of its own
     stores: list[Store] = field(default_factory=list)
-    buffer: Buffer | None = None
     #: axis of the block -> axis of the operation
     axes: dict[Expr, IterVar] = field(default_factory=dict)
     stage: Stage | None = None
     own: set[Expr] = field(default_factory=set)  #: the variables of loops around no later block
     made: dict[For, Loop] = field(default_factory=dict)  #: loop of the script -> loop of the schedule
     conditions: list[Expr] = field(default_factory=list)  #: of `T.where`, that no split has explained yet
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """What it stores to."""
+        return [x.buffer for x in self.stores]
 
     @property
     def name(self) -> str:
@@ -72,7 +76,7 @@ def as_prim_func(signature: Signature, body: Any, attrs: dict[str, Any]) -> Prim
         leaf.own = {x.var for x in leaf.loops if owner[x] is leaf}
     an = Analyzer()
     made: dict[Buffer, Tensor] = {}
-    written = {leaf.buffer for leaf in leaves}
+    written = {b for leaf in leaves for b in leaf.buffers}
     for name, p in signature.params.items():
         if isinstance(p, Handle):
             raise NoStages(f"no buffer is matched to {name}")
@@ -82,10 +86,10 @@ def as_prim_func(signature: Signature, body: Any, attrs: dict[str, Any]) -> Prim
             if p not in written:
                 made[p] = PlaceholderOp(p.name, p.shape, [p.dtype]).output_tensor
     for leaf in leaves:
-        assert leaf.buffer is not None
-        if leaf.buffer in made:
-            raise leaf.refuse(f"{leaf.buffer.name} is written by two blocks")
-        made[leaf.buffer] = _operation(leaf, made, an).output_tensor
+        twice = next((b for b in leaf.buffers if b in made), None)
+        if twice is not None:
+            raise leaf.refuse(f"{twice.name} is written by two blocks")
+        made.update(zip(leaf.buffers, _operation(leaf, made, an).outputs, strict=True))
     params = signature.params.values()
     args = tuple(made[p] if isinstance(p, Buffer) else p for p in params)
     outputs = [made[p] for p in params if isinstance(p, Buffer) and p in written]
@@ -94,14 +98,16 @@ def as_prim_func(signature: Signature, body: Any, attrs: dict[str, Any]) -> Prim
     try:
         s = create_schedule(outputs)
         for leaf in leaves:
-            if made[leaf.buffer] not in s:  # type: ignore[index]
+            if made[leaf.buffers[0]] not in s:
                 raise leaf.refuse("nothing reads what it computes")
-            leaf.stage = s[made[leaf.buffer]]  # type: ignore[index]
+            leaf.stage = s[made[leaf.buffers[0]]]
             if leaf.stage.name != leaf.name:
                 raise leaf.refuse(f"there are two blocks {leaf.name}")
-        for b in (b for leaf in leaves for b in [leaf.buffer]):
-            if b is not None and b.scope != "global":
-                s[made[b]].set_scope(b.scope)
+            scopes = {b.scope for b in leaf.buffers}
+            if len(scopes) != 1:
+                raise leaf.refuse("it stores to memory of several scopes")
+            if scopes != {"global"}:
+                leaf.stage.set_scope(*scopes)
         for leaf in reversed(leaves):
             _schedule(s, leaf, leaves, an)
         s.verify()
@@ -126,23 +132,36 @@ def _collect(s: Any, loops: list[For], found: list[Leaf]) -> None:
         if not s.axes:  # it is about the loops themselves
             s.axes = [BlockAxis(x.var, "spatial", x.start, simplify(x.start + x.extent), x.var) for x in loops]
         leaf = Leaf(s, loops)
-        if not all(isinstance(x, Store) for x in inside):
-            raise leaf.refuse("it does more than store one value")
-        leaf.stores = list(inside)
-        buffers = {x.buffer for x in leaf.stores}
-        if len(leaf.stores) != 1:
-            raise leaf.refuse(f"it stores to {', '.join(sorted(b.name for b in buffers))}, {len(leaf.stores)} times")
-        leaf.buffer = leaf.stores[0].buffer
+        leaf.stores = _stores(leaf, s.body)
         found.append(leaf)
     else:
         raise NoStages(f"{type(s).__name__.lower()} stands outside of all blocks")
+
+
+def _stores(leaf: Leaf, body: Any) -> list[Store]:
+    """The stores of a block, each to a buffer of its own and at the same place, as if they happened at once."""
+    values: dict[Expr, Expr] = {}
+    while isinstance(body, Let):
+        values[body.var] = substitute(body.value, values)
+        body = body.body
+    found = list(body.stmts) if isinstance(body, Seq) else [body]
+    if not found or not all(isinstance(x, Store) for x in found):
+        raise leaf.refuse("it does more than store values")
+    stored: set[Buffer] = set()
+    for x in found:
+        if x.buffer in stored or x.indices != found[0].indices:
+            raise leaf.refuse(f"it stores to {x.buffer.name} twice, or to several places")
+        if any(e.op == "load" and e.value in stored for e in post_order(x.value)):
+            raise leaf.refuse(f"what it stores to {x.buffer.name} depends on what it has stored before")
+        stored.add(x.buffer)
+    return [replace(x, value=substitute(x.value, values)) for x in found]
 
 
 def _with_inits(leaves: list[Leaf]) -> list[Leaf]:
     """Blocks that only begin a reduction become part of the block that goes on with it."""
     done: list[Leaf] = []
     for leaf in leaves:
-        before = next((x for x in done if x.buffer is leaf.buffer), None)
+        before = next((x for x in done if x.buffers == leaf.buffers), None)
         reduces = any(a.kind == "reduce" for a in leaf.block.axes) and leaf.block.init is None
         if before is not None and reduces and not any(a.kind == "reduce" for a in before.block.axes):
             leaf.init = before
@@ -155,8 +174,7 @@ def _with_inits(leaves: list[Leaf]) -> list[Leaf]:
 
 
 def _operation(leaf: Leaf, made: dict[Buffer, Tensor], an: Analyzer) -> ComputeOp:
-    (store,), block, out = leaf.stores, leaf.block, leaf.buffer
-    assert out is not None
+    block, out = leaf.block, leaf.buffers[0]
     places = _places(leaf, an)
     for a in block.axes:
         if a.kind == "reduce":
@@ -181,16 +199,17 @@ def _operation(leaf: Leaf, made: dict[Buffer, Tensor], an: Analyzer) -> ComputeO
 
     reduced = [leaf.axes[a.var] for a in block.axes if a.kind == "reduce"]
     if reduced:
-        body = _reduction(leaf, store, reduced, tensor_reads)
+        bodies = _reduction(leaf, reduced, tensor_reads)
     else:
         if block.init is not None:
             raise leaf.refuse("it has T.init and no reduce axis")
-        body = tensor_reads(store.value)
-    strange = [v for v in variables(body) if v.value.role in ("loop", "let") and v not in mapping.values()]
+        bodies = [tensor_reads(x.value) for x in leaf.stores]
+    strange = [v for e in bodies for v in variables(e) if v.value.role in ("loop", "let") and v not in mapping.values()]
     if strange:
         raise leaf.refuse(f"it depends on {strange[0].value.name}, which is none of its axes")
-    op = ComputeOp(leaf.name, out.shape, places, [body])
-    op.output_tensor.name = out.name
+    op = ComputeOp(leaf.name, out.shape, places, bodies)
+    for t, b in zip(op.outputs, leaf.buffers, strict=True):
+        t.name = b.name
     return op
 
 
@@ -203,8 +222,9 @@ def _name_of(leaf: Leaf, a: BlockAxis) -> str:
 
 def _places(leaf: Leaf, an: Analyzer) -> list[IterVar]:
     """The axes of the operation, one for each dimension of the buffer."""
-    (store,), out = leaf.stores, leaf.buffer
-    assert out is not None
+    store, out = leaf.stores[0], leaf.buffers[0]
+    if any(list(b.shape) != list(out.shape) for b in leaf.buffers):
+        raise leaf.refuse("it stores to buffers of several shapes")
     known = {a.var: a for a in leaf.block.axes if a.kind == "spatial"}
     if len(store.indices) != len(out.shape):
         raise leaf.refuse(f"it stores to {out.name} by {len(store.indices)} indices")
@@ -230,29 +250,59 @@ def _places(leaf: Leaf, an: Analyzer) -> list[IterVar]:
     return made
 
 
-def _reduction(leaf: Leaf, store: Store, axes: list[IterVar], tensor_reads: Any) -> Expr:
-    """`B[i] = B[i] + x` as a reduction."""
-    own = make("load", store.value.dtype, store.indices, store.buffer)
+def _reduction(leaf: Leaf, axes: list[IterVar], tensor_reads: Callable[[Expr], Expr]) -> list[Expr]:
+    """`B[i] = B[i] + x` as a reduction; of several buffers, as one of tuples."""
+    first = _first_values(leaf)
+    stores = leaf.stores
+    own = [make("load", x.value.dtype, x.indices, x.buffer) for x in stores]
+    sources = [_source(leaf, x.value, me) for x, me in zip(stores, own, strict=True)]
+    if any(e.op == "load" and e.value in leaf.buffers for source in sources for e in post_order(source)):
+        raise leaf.refuse("a step reads twice what it stores to")
+    types = [x.value.dtype for x in stores]
     symbols = {op: name for name, op in BUILT_IN.items()}
-    if store.value.op not in symbols or own not in store.value.args:
-        raise leaf.refuse("its step is no sum, product, minimum or maximum of what it stores to")
-    a, b = store.value.args
-    source = b if a is own else a
-    if any(e.op == "load" and e.value is store.buffer for e in post_order(source)):
-        raise leaf.refuse(f"it reads {store.buffer.name} twice")
-    begin = leaf.init.stores[0] if leaf.init is not None else leaf.block.init
-    if not isinstance(begin, Store) or begin.buffer is not store.buffer:
-        raise leaf.refuse("nothing says where its reduction begins")
-    first = begin.value
+    if len(stores) == 1 and stores[0].value.op in symbols and own[0] in stores[0].value.args:
+        reduction = Reduction(symbols[stores[0].value.op], tuple(axes))
+        rest = () if first[0] is reduction.identity(types)[0] else (tensor_reads(first[0]),)
+        return [make("reduce", types[0], (tensor_reads(sources[0]), const(True), *rest), reduction)]
+    left, right = ([var(f"{side}{k}", of) for k, of in enumerate(types)] for side in "xy")
+    if len(set(sources)) != len(sources):
+        raise leaf.refuse("two of its steps take in the same value")
+    parts = {**dict(zip(own, left, strict=True)), **dict(zip(sources, right, strict=True))}
+    results = [rewrite(x.value, lambda e, args: parts.get(e)) for x in stores]
+    if any(not variables(e) <= {*left, *right} or any(n.op == "load" for n in post_order(e)) for e in results):
+        raise leaf.refuse("its step depends on more than what it stores to and one value for each")
+    if any(e.op != "const" for e in first):
+        raise leaf.refuse("its reduction of its own begins with what is no number")
+    combiner = Combiner(leaf.name, tuple(left), tuple(right), tuple(results), tuple(first))
+    args = (*map(tensor_reads, sources), const(True))
+    return [make("reduce", of, args, Reduction(combiner, tuple(axes), k)) for k, of in enumerate(types)]
+
+
+def _source(leaf: Leaf, value: Expr, own: Expr) -> Expr:
+    """What a step takes in: the other operand, or the other choice."""
+    among = value.args[1:] if value.op in ("select", "if_then_else") else value.args
+    if own not in among or len(among) != 2 or (value.op not in ("select", "if_then_else", *BUILT_IN.values())):
+        raise leaf.refuse("its step is no sum, product, minimum, maximum or choice of what it stores to")
+    return among[1] if among[0] is own else among[0]
+
+
+def _first_values(leaf: Leaf) -> list[Expr]:
+    """Where a reduction begins, for each of its buffers."""
+    at = leaf.stores[0].indices
     if leaf.init is not None:
         _places(leaf.init, Analyzer())
-        first = substitute(first, dict(zip(begin.indices, store.indices, strict=True)))
-    elif begin.indices != store.indices:
-        raise leaf.refuse("T.init stores elsewhere")
-    reduction = Reduction(symbols[store.value.op], tuple(axes))
-    identity = reduction.identity([store.value.dtype])
-    rest = () if first is identity[0] else (tensor_reads(first),)
-    return make("reduce", store.value.dtype, (tensor_reads(source), const(True), *rest), reduction)
+        begin = leaf.init.stores
+        here = dict(zip(begin[0].indices, at, strict=True))
+    else:
+        init = leaf.block.init
+        begin = [x for x in (init.stmts if isinstance(init, Seq) else (init,)) if isinstance(x, Store)]
+        here = {}
+        if any(x.indices != at for x in begin):
+            raise leaf.refuse("T.init stores elsewhere")
+    known = {x.buffer: substitute(x.value, here) for x in begin}
+    if set(known) != set(leaf.buffers):
+        raise leaf.refuse("nothing says where its reduction begins")
+    return [known[b] for b in leaf.buffers]
 
 
 # -- loops -------------------------------------------------------------------------------------------------

@@ -215,3 +215,18 @@ def test_what_is_printed_is_read(seed: int) -> None:
         tvm.build(again, target="llvm")(*arrays)
         for out, wanted in pairs:
             np.testing.assert_allclose(out.astype("float64"), wanted.astype("float64"), rtol=1e-3, atol=1e-3)
+
+
+def test_a_reduction_of_tuples_is_a_stage() -> None:
+    sch = tir.Schedule(largest)
+    block = sch.get_block("largest")
+    i, k = sch.get_loops(block)
+    k0, _ = sch.split(k, [2, 8])
+    sch.reorder(k0, i)
+    sch.decompose_reduction(block, k0)
+    again = from_source(sch.mod.script())
+    tvm.ir.assert_structural_equal(again, sch.mod)
+    a = small(8, N)
+    value, place = results(again, a, shapes=[(8,), (8,)])
+    np.testing.assert_array_equal(value, a.max(axis=1))
+    np.testing.assert_array_equal(place, a.argmax(axis=1))
