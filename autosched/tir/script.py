@@ -251,7 +251,7 @@ class Writer:
         self.line("@T.prim_func")
         self.line(f"def {identifier(name)}({', '.join(heads)}):")
         self._depth += 1
-        if attrs:
+        if attrs_text(attrs) != "{}":
             self.line(f"T.func_attr({attrs_text(attrs)})")
         by_type: dict[str, list[str]] = {}
         shown = [v for b in params for d in b.shape for v in post_order(d) if v in set(sizes)]

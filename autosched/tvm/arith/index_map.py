@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr, compare, const, logical_or, var
 from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.visit import substitute
+from autosched.te.functions import AXIS_SEPARATOR, AxisSeparator
 from autosched.tvm.arith.analyzer import Analyzer
 from autosched.tvm.arith.sets import IntervalSet, Range
 
@@ -25,6 +26,8 @@ class IndexMap:
     >>> m.inverse([4, 32]).map_indices([1, 3, 5])
     (3, 13)
     """
+
+    AXIS_SEPARATOR: ClassVar[AxisSeparator] = AXIS_SEPARATOR
 
     initial_indices: tuple[Expr, ...]
     final_indices: tuple[Expr, ...]

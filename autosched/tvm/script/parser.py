@@ -12,7 +12,7 @@ import linecache
 import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autosched.errors import UsageError
@@ -118,6 +118,9 @@ def function_of(source: Source, private: bool = False, module: IRModule | None =
     attrs = dict(signature.attrs)
     if not private:
         attrs.setdefault("global_symbol", tree.name)
+    elif "global_symbol" in attrs:
+        legal = "T.prim_func without private=True; or no global_symbol"
+        raise UsageError("it has a name for others, and is private", asked=source.where(tree), legal=legal)
     try:
         return as_prim_func(signature, body, attrs)
     except NoStages as why:
@@ -286,6 +289,8 @@ class _Function(Reader):
             self.refuse(node, "it begins inside its memory", "elem_offset=0, or a region: T.match_buffer(A[4:8], ..)")
         if new.kind == "match" and isinstance(new.of, (BufferRegion, Expr)):
             return self._region(node, new)
+        if new.shape is None:
+            self.refuse(node, "it has no shape", "T.match_buffer(a, (n, m), dtype)")
         shape = self._dims(new.shape)
         if new.kind == "match":
             if not isinstance(new.of, Handle):
@@ -294,6 +299,8 @@ class _Function(Reader):
             made = Buffer(called, shape, of, new.scope, self._dims(new.strides or ()))
             self.signature.params[new.of.name] = made
             return made
+        if isinstance(new.of, Handle):
+            return self._buffer(node, name, replace(new, kind="match"))
         if new.of is not None:
             owner = new.of.value if isinstance(new.of, Expr) and new.of.op == "address" else new.of
             if not isinstance(owner, (Buffer, View)):
@@ -308,6 +315,8 @@ class _Function(Reader):
 
     def _region(self, node: ast.AST, new: NewBuffer) -> Any:
         whole = new.of
+        if new.shape is None and isinstance(whole, BufferRegion):
+            new = replace(new, shape=[simplify(r.extent) for r in whole.region])
         if isinstance(whole, Expr):
             if whole.op != "load":
                 self.refuse(node, f"{whole!r} is no memory", "a region of a buffer: A[0:4, i]")

@@ -53,8 +53,14 @@ def test_what_is_not_read_is_refused_with_its_line(golden: Callable[..., None]) 
 
 
 NO_STAGES = {
-    "two stores": "for i in range(8):\n    with T.block('B'):\n        vi = T.axis.spatial(8, i)\n"
-    "        B[vi] = A[vi]\n        H[vi] = A[vi]",
+    "a condition in a block": "for i in range(8):\n    with T.block('B'):\n        vi = T.axis.spatial(8, i)\n"
+    "        if vi > 3:\n            B[vi] = A[vi]",
+    "two stores to one buffer": "for i in range(8):\n    with T.block('B'):\n        vi = T.axis.spatial(8, i)\n"
+    "        B[vi] = A[vi]\n        B[vi] = H[vi]",
+    "a store that depends on another": "for i in range(8):\n    with T.block('B'):\n        vi = T.axis.spatial(8, i)\n"
+    "        B[vi] = A[vi]\n        H[vi] = B[vi] + A[vi]",
+    "two blocks of one name": "for i in range(8):\n    with T.block('B'):\n        vi = T.axis.spatial(8, i)\n"
+    "        B[vi] = A[vi]\nfor i in range(8):\n    with T.block('B'):\n        vi = T.axis.spatial(8, i)\n        H[vi] = A[vi]",
     "half of a buffer": "for i in range(4):\n    with T.block('B'):\n        vi = T.axis.spatial(4, i)\n        B[vi] = A[vi]",
     "backwards": "for i in range(8):\n    with T.block('B'):\n        vi = T.axis.spatial(8, i)\n        B[7 - vi] = A[vi]",
     "a loop too short": "for i in range(4):\n    with T.block('B'):\n        vi = T.axis.spatial(8, i)\n        B[vi] = A[vi]",
