@@ -14,10 +14,13 @@ import sys
 
 from autosched.tvm._missing import missing
 from autosched.tvm.script import ir, tir
-from autosched.tvm.script.ir import ir_module as ir_module
 from autosched.tvm.script.parser import from_source as from_source
+from autosched.tvm.script.parser import ir_module as ir_module
+from autosched.tvm.script.parser import prim_func
 
 parse = from_source
+vars(tir).update(prim_func=prim_func)  # they read what the names in `tir` and `ir` are for
+vars(ir).update(ir_module=ir_module)
 #: where else TVM has them
 for _place in ("parser.tir", "parser.ir", "ir_builder.tir", "ir_builder.ir"):
     sys.modules[f"{__name__}.{_place}"] = {"tir": tir, "ir": ir}[_place.rpartition(".")[2]]

@@ -11,13 +11,6 @@ from autosched.tvm._missing import missing
 from autosched.tvm.script.parts import Effect
 
 
-def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
-    """Read a class of functions."""
-    from autosched.tvm.script.parser import read_module
-
-    return ir_module if mod is None else read_module(mod)
-
-
 def module_attrs(attrs: dict[str, Any]) -> Effect:
     """Give the module attributes."""
     return Effect("module_attrs", (attrs,))

@@ -10,9 +10,11 @@ import ast
 import inspect
 import linecache
 import re
+import sys
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from autosched.errors import UsageError
@@ -47,6 +49,16 @@ from autosched.tvm.script.parts import (
 from autosched.tvm.script.stages import NoStages, as_prim_func
 from autosched.tvm.script.statements import as_function
 from autosched.tvm.tir.buffer import BufferRegion
+
+
+def prim_func(func: Any = None, private: bool = False, check_well_formed: bool = True) -> Any:
+    """Read a function. Inside the class of a module, it waits for `I.ir_module`."""
+    return partial(prim_func, private=private) if func is None else read_function(func, private)
+
+
+def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
+    """Read a class of functions."""
+    return ir_module if mod is None else read_module(mod)
 
 
 def read_function(func: Any, private: bool = False) -> Any:
@@ -95,11 +107,9 @@ def from_source(program: Any, extra_vars: Mapping[str, Any] | None = None, check
     >>> f.args
     (Tensor(A: float32[8]), Tensor(B: float32[8]))
     """
-    from autosched import tvm
-
     if not isinstance(program, str):
         return read_module(program) if inspect.isclass(program) else read_function(program)
-    names = {"T": T, "I": I, "tvm": tvm, "tir": T, "ir": I, **(extra_vars or {})}
+    names = {"T": T, "I": I, "tvm": sys.modules["autosched.tvm"], "tir": T, "ir": I, **(extra_vars or {})}
     file = f"<script {hash(program) & 0xFFFFFFFF:08x}>"
     linecache.cache[file] = (len(program), None, program.splitlines(keepends=True), file)
     found = definitions(program, file)

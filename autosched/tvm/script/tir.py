@@ -7,7 +7,7 @@ Expressions are those of `tvm.tir`. The rest returns parts that the reader of th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +19,7 @@ from autosched.ir.dims import Range as Range
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, as_expr
 from autosched.ir.stmt import THREAD_TAGS, Barrier
+from autosched.ir.visit import substitute
 from autosched.target import Target
 from autosched.tvm._missing import missing
 from autosched.tvm.script.parts import (
@@ -32,16 +33,6 @@ from autosched.tvm.script.parts import (
     Scope,
 )
 from autosched.tvm.tir.nodes import NODES
-
-
-def prim_func(func: Any = None, private: bool = False, check_well_formed: bool = True) -> Any:
-    """Read a function. Inside a class, it waits for `I.ir_module`."""
-    from autosched.tvm.script.parser import read_function
-
-    if func is None:
-        return partial(prim_func, private=private, check_well_formed=check_well_formed)
-    return read_function(func, private)
-
 
 # -- types ---------------------------------------------------------------------------------------------------
 
@@ -353,8 +344,6 @@ def type_annotation(dtype: Any) -> Any:
 
 def Let(body: Any, where: dict[Any, Any]) -> Expr:
     """Return an expression with values in place of variables."""
-    from autosched.ir.visit import substitute
-
     return substitute(_value(body), {v: _value(x) for v, x in where.items()})
 
 

@@ -13,6 +13,7 @@ from autosched.ir.stmt import Function
 from autosched.tir.module import IRModule, PrimFunc
 from autosched.tvm.ir.base import assert_structural_equal
 from autosched.tvm.reading import Source, callers_names
+from autosched.tvm.script.parser import function_of, module_of
 
 
 class CompareBeforeAfter:
@@ -51,8 +52,6 @@ def _fixture(given: Any, made: Callable[[Any], Any], name: str) -> Any:
 
 
 def _read(given: Any, names: dict[str, Any]) -> Any:
-    from autosched.tvm.script.parser import function_of, module_of
-
     if inspect.isfunction(given):
         return function_of(Source.of(given, names))
     is_script = inspect.isclass(given) and not issubclass(given, Exception)

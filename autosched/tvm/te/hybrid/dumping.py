@@ -17,6 +17,7 @@ from autosched.lowering.pipeline import lower_structure
 from autosched.schedule.schedule import Schedule
 from autosched.te.tensor import Tensor
 from autosched.tir.script import ScriptExpr, Statements, identifier
+from autosched.tvm.te.hybrid.parser import script
 
 _RANGES = {"serial": "range", "parallel": "parallel", "vectorize": "vectorize", "unroll": "unroll"}
 #: operators that hybrid scripts call by a name of their own
@@ -139,8 +140,6 @@ class HybridModule:
             self.src_, self._file, self._function = file.read(), name, None
 
     def _define(self, file: str) -> Callable[..., Any]:
-        from autosched.tvm.te.hybrid import script
-
         text = self.get_source()
         spec = importlib.util.spec_from_file_location("hybrid_script", file)
         assert spec is not None and spec.loader is not None

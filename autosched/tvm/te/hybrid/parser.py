@@ -10,6 +10,7 @@ import ast
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from itertools import takewhile
 from typing import Any
 
@@ -46,15 +47,44 @@ from autosched.tvm.te.hybrid import runtime
 _KINDS = {name: name for name in ("parallel", "vectorize", "unroll")} | {"range": "serial", "serial": "serial"}
 
 
-def is_symbolic(value: Any) -> bool:
+def script(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a function as a hybrid script.
+
+    Called with tensors and variables, it returns the tensor, or a list of tensors, that the script computes; called
+    with arrays and numbers, it runs. Memory of `output_tensor` and `allocate` begins with zeros both ways. An input
+    that the script writes to is copied first: the caller's array stays as it is. Raises UsageError, with the line, for
+    what a script cannot say.
+
+    >>> import numpy as np
+    >>> @script
+    ... def double(a):
+    ...     b = output_tensor(a.shape, a.dtype)
+    ...     for i in range(a.shape[0]):
+    ...         b[i] = a[i] * 2
+    ...     return b
+    >>> double(np.arange(3, dtype="int32"))
+    array([0, 2, 4], dtype=int32)
+    """
+
+    @wraps(pyfunc)
+    def scripted(*args: Any, **kwargs: Any) -> Any:
+        if any(map(_is_symbolic, args)):
+            return _operation_of(pyfunc, args)
+        return runtime.emulated(pyfunc)(*args, **kwargs)
+
+    scripted.__hybrid_script__ = pyfunc  # type: ignore[attr-defined]
+    return scripted
+
+
+def _is_symbolic(value: Any) -> bool:
     """Return whether an argument belongs to a program, rather than being a number or an array."""
     if isinstance(value, (list, tuple)):
-        return any(map(is_symbolic, value))
+        return any(map(_is_symbolic, value))
     return isinstance(value, (Tensor, Expr))
 
 
 @by_tvm_rules
-def operation_of(pyfunc: Callable[..., Any], args: Sequence[Any]) -> Any:
+def _operation_of(pyfunc: Callable[..., Any], args: Sequence[Any]) -> Any:
     """Return the tensor that a script computes from these arguments; a list, where it returns several."""
     source = Source.of(pyfunc, {})
     tensors = list(dict.fromkeys(t for a in args for t in _tensors(a)))
