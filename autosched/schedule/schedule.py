@@ -504,7 +504,12 @@ class Schedule:
     @property
     def arguments(self) -> tuple[Tensor, ...]:
         """The tensors that a function made of it takes: inputs in order of first use, then outputs."""
-        inputs = (x.tensor for x in self.stages if x.is_placeholder and x.tensor not in self.scans.storage)
+        declared = {new: t for t, new in self.laid_out.items()}
+        inputs = (
+            declared.get(x.tensor, x.tensor)
+            for x in self.stages
+            if x.is_placeholder and x.tensor not in self.scans.storage
+        )
         return (*(t for t in inputs if self.consumers(self.stage(t))), *self.outputs)
 
     if TYPE_CHECKING:  # `predicting` attaches it

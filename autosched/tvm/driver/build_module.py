@@ -48,17 +48,6 @@ def lower(
     return IRModule({name: f if is_done else _finish(f, _target_for(s))})
 
 
-def schedule_to_module(
-    sch: Schedule,
-    args: Sequence[Any] | None = None,
-    name: str = "main",
-    binds: Mapping[Tensor, Any] | None = None,
-) -> IRModule:
-    """Return the loops of a schedule before any pass, in a module."""
-    tensors = _schedule_of(sch, args, binds)[1]
-    return IRModule({name: _lowered(sch, tensors, name, binds)})
-
-
 def build(
     inputs: Any,
     args: Sequence[Any] | None = None,

@@ -149,6 +149,7 @@ def test_arguments_are_passed_in_their_new_layout(b_map: Any, pad_value: Any, ex
     out = np.zeros(expected.shape, "int32")
     build(s, "llvm", args=args)(np.ascontiguousarray(A46.T), out)
     np.testing.assert_array_equal(out, expected)
+    assert s.arguments == tuple(args)
     again = replay(s.trace.to_json(), s.outputs)
     assert str(lower_structure(again, args, "llvm")) == str(lower_structure(s, args, "llvm"))
 
