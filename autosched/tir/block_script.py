@@ -42,13 +42,13 @@ class _Blocks(Statements):
     def __init__(self, f: PrimFunc) -> None:
         super().__init__()
         self.f, self.s, self.an = f, f.schedule, Analyzer()
-        self.s.check()
+        self.s.check(args=f.args)
         self.real: dict[Stage, Realization] = infer_bounds(self.s, inline_stages(self.s), self.an)
         self.blocks = block_names(self.s)
 
     def prim_func(self) -> str:
         sizes = tuple(self.s.sizes().values())
-        params = tuple(map(self.s.passed, self.f.args))
+        params = tuple(self.s.passed(a) if isinstance(a, Tensor) else a for a in self.f.args)
         self.parameters(self.f.name, params, sizes, self.f.attrs)
         self.line('# with T.block("root"):')
         passed = set(params)

@@ -94,6 +94,11 @@ class BlockSchedule:
                 raise UsageError("the module is empty", asked="tir.Schedule", legal="one function at least")
         self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
 
+    def _check(self) -> None:
+        """Check the whole schedule, for the arguments of its function. Raises ScheduleError or LowerError."""
+        args = None if self._template is not None else self._functions[self._working].args
+        self.schedule.check(args=args)
+
     # -- functions ----------------------------------------------------------------------
     @property
     def schedule(self) -> Schedule:
@@ -223,7 +228,7 @@ class BlockSchedule:
     def _do(self, stage: Stage, kind: str, *args: Any, **options: Any) -> Any:
         result = self.schedule.apply(kind, stage, *args, **options)
         if self._checks:
-            self.schedule.check()
+            self._check()
         return result
 
     if not TYPE_CHECKING:
@@ -282,7 +287,7 @@ class BlockSchedule:
         for stage, kind in guests:
             self.schedule.apply(kind, stage, loop.stage, loop)
         if self._checks:
-            self.schedule.check()
+            self._check()
 
     def reorder(self, *ordered_loops: Loop) -> None:
         """See `Stage.reorder`."""

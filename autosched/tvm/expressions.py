@@ -164,7 +164,8 @@ class Evaluator:
     def _FormattedValue(self, node: ast.FormattedValue) -> str:
         form = "" if node.format_spec is None else self(node.format_spec)
         value = self(node.value)
-        return format({115: str, 114: repr, 97: ascii}.get(node.conversion, lambda x: x)(value), form)
+        spelled: dict[int, Callable[[Any], str]] = {115: str, 114: repr, 97: ascii}
+        return format(spelled[node.conversion](value) if node.conversion in spelled else value, form)
 
     def _inside(self, names: Mapping[str, Any]) -> Evaluator:
         return Evaluator(lambda name: names[name] if name in names else self._look_up(name))

@@ -382,7 +382,7 @@ class _Function(Reader):
                 self.out.emit(made)
             case Expr():
                 return  # a value that nobody uses
-            case Stmt():
+            case _ if isinstance(made, Stmt):
                 self.out.emit(made)
             case None:
                 return

@@ -144,8 +144,9 @@ def _stores(leaf: Leaf, body: Any) -> list[Store]:
     while isinstance(body, Let):
         values[body.var] = substitute(body.value, values)
         body = body.body
-    found = list(body.stmts) if isinstance(body, Seq) else [body]
-    if not found or not all(isinstance(x, Store) for x in found):
+    inside = body.stmts if isinstance(body, Seq) else (body,)
+    found = [x for x in inside if isinstance(x, Store)]
+    if not found or len(found) != len(inside):
         raise leaf.refuse("it does more than store values")
     stored: set[Buffer] = set()
     for x in found:

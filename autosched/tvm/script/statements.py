@@ -49,15 +49,17 @@ def as_function(name: str, signature: Signature, body: Any, attrs: dict[str, Any
     done = dissolved(body)
     for b in reversed(signature.buffers):
         done = Allocate(b, done)
-    params, scalars = [], {}
+    params: list[Buffer] = []
+    scalars: dict[Expr, Buffer] = {}
     for called, p in signature.params.items():
         if isinstance(p, Handle):
             raise UsageError(
                 "no buffer is matched to it", asked=f"handle {called}", legal=f"T.match_buffer({called}, ..)"
             )
+        b = p if isinstance(p, Buffer) else Buffer(called, (), p.dtype)
         if isinstance(p, Expr):
-            scalars[p] = p = Buffer(called, (), p.dtype)
-        params.append(p)
+            scalars[p] = b
+        params.append(b)
     dims = [d for b in params for d in (*b.shape, *b.strides)]
     sizes = tuple(dict.fromkeys(v for d in dims for v in sorted(variables(d), key=order)))
     done = read_scalars(done, params, scalars)

@@ -178,6 +178,26 @@ def test_other_functions_are_built_as_they_are() -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+@T.prim_func
+def scaled(a: T.handle, x: T.float32, b: T.handle, n: T.int32):
+    A = T.match_buffer(a, (n, 8))
+    B = T.match_buffer(b, (n, 8))
+    for i, j in T.grid(n, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * x
+
+
+def test_numbers_are_arguments() -> None:
+    sch = tir.Schedule(scaled, debug_mask="all")
+    sch.parallel(sch.get_loops("B")[0])
+    a = small(5, 8)
+    for f in (scaled, sch.mod, from_source(sch.mod.script())):
+        out = np.zeros((5, 8), "float32")
+        tvm.build(f, target="llvm")(a, 2.5, out, 5)
+        np.testing.assert_array_equal(out, a * np.float32(2.5))
+
+
 def test_a_kernel() -> None:
     @T.prim_func
     def reverse(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):

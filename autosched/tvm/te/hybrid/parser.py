@@ -474,10 +474,9 @@ def _opaque(
     copies = {b: Buffer(f"{b.name}.copy", b.shape, b.dtype) for b in buffers.values() if b in stored}
     body = retarget(body, copies)
     for old, new in copies.items():
-        body = Allocate(new, seq(_filled(new, lambda at, old=old: load(old, *at)), body))
+        body = Allocate(new, seq(_filled(new, old), body))
     if not threads:
-        fresh = [b for b in results if not _covered(body, b)]
-        body = seq(*(_filled(b, lambda at, b=b: const(0, b.dtype)) for b in fresh), _zeroed(body))
+        body = seq(*(_filled(b) for b in results if not _covered(body, b)), _zeroed(body))
     return ExternOp(
         pyfunc.__name__ if len(results) > 1 else results[0].name,
         list(buffers),
@@ -494,14 +493,15 @@ def _zeroed(s: Stmt) -> Stmt:
     def change(s: Stmt) -> Stmt:
         if not isinstance(s, Allocate) or _covered(s.body, s.buffer) or s.buffer.scope == "shared":
             return s
-        return Allocate(s.buffer, seq(_filled(s.buffer, lambda at: const(0, s.buffer.dtype)), s.body))
+        return Allocate(s.buffer, seq(_filled(s.buffer), s.body))
 
     return map_stmt(s, on_stmt=change)
 
 
-def _filled(b: Buffer, value: Callable[[tuple[Expr, ...]], Expr]) -> Stmt:
+def _filled(b: Buffer, source: Buffer | None = None) -> Stmt:
+    """Zeros, or what another buffer holds, in all elements."""
     at = tuple(ir.var(f"z{k}", "int32", "loop") for k in range(len(b.shape)))
-    nest: Stmt = Store(b, at, value(at))
+    nest: Stmt = Store(b, at, const(0, b.dtype) if source is None else load(source, *at))
     for i, extent in reversed(list(zip(at, b.shape, strict=True))):
         nest = For(i, const(0), extent, "serial", nest)
     return nest
