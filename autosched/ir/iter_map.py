@@ -41,6 +41,8 @@ class Inversion:
     digits: dict[Expr, list[Digit]] = field(default_factory=dict)
     sums: dict[Expr, list[tuple[Expr, Digit]]] = field(default_factory=dict)
     sum_of: dict[Expr, Expr] = field(default_factory=dict)
+    #: conditions on the new indices that tell elements from padding, of all sources whose `value` was asked for
+    inside: list[Expr] = field(default_factory=list)
 
     # -- taking apart ---------------------------------------------------------------------------
     def terms(self, e: Expr) -> list[tuple[Expr, Expr]]:
@@ -115,7 +117,10 @@ class Inversion:
     def value(self, source: Expr) -> Expr:
         """A source from its digits. Beyond its end, its last value."""
         total, exact = self.total(source)
-        return total if exact else minimum(total, self.extents[source] - 1)
+        if exact:
+            return total
+        self.inside.append(compare("lt", total, self.extents[source]))
+        return minimum(total, self.extents[source] - 1)
 
     def total(self, source: Expr) -> tuple[Expr, bool]:
         """A source from its digits, and whether these stop where it ends; padding has values beyond."""

@@ -35,7 +35,7 @@ def passed_intermediates(s: Schedule, args: Sequence[Tensor], target: Target) ->
     """The intermediates among the arguments, but for inlined ones, to which nothing is written. Raises LowerError."""
     found = set()
     for t in args:
-        if t not in s or t in s.outputs or t in s.scans.storage:
+        if t not in s or t in map(s.passed, s.outputs) or t in s.scans.storage:
             continue
         stage = s[t]
         if stage.is_placeholder or stage.attach.kind == "inline":
@@ -59,7 +59,8 @@ def passed_intermediates(s: Schedule, args: Sequence[Tensor], target: Target) ->
 
 def passed_outputs(s: Schedule, args: Sequence[Tensor]) -> frozenset[Tensor]:
     """The outputs that must be passed: of an operation that computes several, those that are."""
-    return frozenset(t for t in s.outputs if t in args or not any(x in args for x in t.op.outputs))
+    results = map(s.passed, s.outputs)
+    return frozenset(t for t in results if t in args or not any(x in args for x in t.op.outputs))
 
 
 def parameters(
@@ -156,7 +157,7 @@ class Binds:
                 what = f"no tensor {getattr(key, 'name', key)!r}" if stage is None else f"{buffer!r} is no buffer"
                 raise LowerError(what, asked="binds", legal="a tensor of the schedule and te.decl_buffer(..) for it")
             tensor = stage.tensor if key not in stage.op.outputs else key
-            _check_one(s, tensor, buffer, stage.is_placeholder or tensor in s.outputs or tensor in passed)
+            _check_one(s, tensor, buffer, stage.is_placeholder or stage.is_output or tensor in passed)
             found[tensor] = buffer
         return Binds(found)
 

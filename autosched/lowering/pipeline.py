@@ -286,6 +286,7 @@ def _structure(
     check_reads(s)
     an = Analyzer()
     bodies = inline_stages(s)
+    args = [s.passed(a) if isinstance(a, Tensor) else a for a in args]
     scalars, tensors = scalar_buffers(args), [t for t in args if isinstance(t, Tensor)]
     passed, wanted = passed_intermediates(s, tensors, to), passed_outputs(s, tensors)
     real = infer_bounds(s, bodies, an, passed)

@@ -65,16 +65,23 @@ class Layout:
 
     @staticmethod
     def of(mapping: Callable[..., Any] | Layout, rank: int) -> Layout:
-        """The map that a function describes. Raises Illegal if it is none of `rank` indices."""
+        """The map that a function describes: `lambda *i, x: [*i, x // 4, x % 4]` names the last index.
+
+        Raises Illegal if it is none of `rank` indices.
+        """
         if isinstance(mapping, Layout):
             return mapping
         legal = f"a function of {rank} indices that returns a list of formulas over them"
         placeholders = tuple(var(str(i), role="axis") for i in range(rank))
+        parameters = inspect.signature(mapping).parameters.values()
+        named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+        given = placeholders[: max(rank - len(named), 0)]
+        options = dict(zip(named, placeholders[len(given) :], strict=False))
         try:
-            inspect.signature(mapping).bind(*placeholders)
+            inspect.signature(mapping).bind(*given, **options)
         except TypeError as error:
             raise Illegal(f"the map cannot be called with {rank} indices: {error}", legal) from None
-        made = mapping(*placeholders)
+        made = mapping(*given, **options)
         if not isinstance(made, (list, tuple)) or not made:
             raise Illegal(f"the map returns {made!r}", legal)
         return Layout(placeholders, tuple(x if isinstance(x, AxisSeparator) else as_expr(x) for x in made))

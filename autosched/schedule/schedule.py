@@ -86,10 +86,12 @@ class Schedule:
     <BLANKLINE>
     """
 
-    def __init__(self, outputs: Sequence[Tensor]) -> None:
+    def __init__(self, outputs: Sequence[Tensor], fixed_arguments: bool = False) -> None:
         if not outputs:
             raise UsageError("nothing to compute", asked="create_schedule([])", legal="give the output tensors")
         self.outputs = tuple(outputs)
+        self.fixed_arguments = fixed_arguments  #: whether callers expect arguments as they were declared
+        self.laid_out: dict[Tensor, Tensor] = {}  #: an argument -> the tensor in whose layout it is passed
         self.trace = Trace()
         self.knobs: dict[str, Knob] = dict(_lent.get() or {})
         self.constraints: list[Constraint] = []
@@ -148,6 +150,10 @@ class Schedule:
             x.fetches = [replace(f, tensor=new.get(f.tensor, f.tensor)) for f in x.fetches]
         self._stage_of.update(dict.fromkeys(op.outputs, stage))
         stage.tensor = op.output_tensor
+
+    def passed(self, tensor: Tensor) -> Tensor:
+        """The tensor in whose layout an argument is passed: itself, unless `transform_layout` changed that."""
+        return self.laid_out.get(tensor, tensor)
 
     @property
     def stage_map(self) -> dict[Operation, Stage]:
@@ -498,7 +504,12 @@ class Schedule:
     @property
     def arguments(self) -> tuple[Tensor, ...]:
         """The tensors that a function made of it takes: inputs in order of first use, then outputs."""
-        inputs = (x.tensor for x in self.stages if x.is_placeholder and x.tensor not in self.scans.storage)
+        declared = {new: t for t, new in self.laid_out.items()}
+        inputs = (
+            declared.get(x.tensor, x.tensor)
+            for x in self.stages
+            if x.is_placeholder and x.tensor not in self.scans.storage
+        )
         return (*(t for t in inputs if self.consumers(self.stage(t))), *self.outputs)
 
     if TYPE_CHECKING:  # `predicting` attaches it
@@ -529,8 +540,11 @@ def _text(a: Any) -> str:
     return getattr(a, "__name__", "function") if callable(a) else repr(a)
 
 
-def create_schedule(ops: Any) -> Schedule:
-    """A schedule that computes `ops` (tensors or operations) stage after stage, loops in the order of the axes."""
+def create_schedule(ops: Any, *, fixed_arguments: bool = False) -> Schedule:
+    """A schedule that computes `ops` (tensors or operations) stage after stage, loops in the order of the axes.
+
+    With `fixed_arguments`, it keeps the layouts of inputs and outputs: who calls the result does not know of them.
+    """
     listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
     outputs = []
     for item in listed:
@@ -541,7 +555,7 @@ def create_schedule(ops: Any) -> Schedule:
     if not outputs:
         why, asked = "no computed tensor among the outputs", with_line("create_schedule")
         raise UsageError(why, asked=asked, legal="what te.compute returned")
-    return Schedule(list(dict.fromkeys(outputs)))
+    return Schedule(list(dict.fromkeys(outputs)), fixed_arguments)
 
 
 def replay(trace: Any, args: Sequence[Tensor], *, trusted: bool = True) -> Schedule:
@@ -550,7 +564,7 @@ def replay(trace: Any, args: Sequence[Tensor], *, trusted: bool = True) -> Sched
     Unless `trusted`, which the trace of a record is not, what may change results is refused: see `keeps_meaning`.
     Raises RecordError if it is not a trace, ScheduleError if it does not fit the graph.
     """
-    s = create_schedule(list(args))
+    s = create_schedule(list(args), fixed_arguments=not trusted)
     parsed = trace if isinstance(trace, Trace) else Trace.from_json(trace)
     if not trusted:
         refuse_doubtful(parsed)

@@ -51,7 +51,7 @@ def forks(workload: Workload, t: Template, target: Target) -> Iterator[tuple[str
 
 def traced(workload: Workload, t: Template, target: Target, choices: Choices) -> Schedule:
     """The schedule that the template makes with these choices, from the start."""
-    s = create_schedule(list(workload.args)).with_choices(choices)
+    s = create_schedule(list(workload.args), fixed_arguments=True).with_choices(choices)
     with _located(workload, t):
         t.apply(s, target)
     return s
@@ -100,7 +100,7 @@ class _Trail:
             _, self._steps, kept = self._kept[-1]
             self._walk = deepcopy(kept)
             return self._walk.s.with_choices(choices)
-        self._s = create_schedule(list(self._workload.args)).with_choices(choices)
+        self._s = create_schedule(list(self._workload.args), fixed_arguments=True).with_choices(choices)
         self._steps = 0
         self._walk = None if self._template.walk is None else self._template.walk(self._s, self._target)
         return self._s

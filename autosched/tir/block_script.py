@@ -42,20 +42,21 @@ class _Blocks(Statements):
     def __init__(self, f: PrimFunc) -> None:
         super().__init__()
         self.f, self.s, self.an = f, f.schedule, Analyzer()
-        self.s.check()
+        self.s.check(args=f.args)
         self.real: dict[Stage, Realization] = infer_bounds(self.s, inline_stages(self.s), self.an)
         self.blocks = block_names(self.s)
 
     def prim_func(self) -> str:
         sizes = tuple(self.s.sizes().values())
-        self.parameters(self.f.name, self.f.args, sizes, self.f.attrs)
+        params = tuple(self.s.passed(a) if isinstance(a, Tensor) else a for a in self.f.args)
+        self.parameters(self.f.name, params, sizes, self.f.attrs)
         self.line('# with T.block("root"):')
-        passed = set(self.f.args)
+        passed = set(params)
         for stage in self.real:
             for t in stage.op.outputs:
                 if t not in passed and t not in self.s.scans.storage:
                     scope = "" if stage.scope == "global" else f', scope="{stage.scope}"'
-                    called = self.names.reserve(t, stage.name if stage.op.num_outputs == 1 else t.name)
+                    called = self.names.reserve(t, stage.name if t.name == stage.op.name else t.name)
                     self.line(f"{called} = T.alloc_buffer({self.layout(t)}{scope})")
         for stage in self.s.stages:
             if stage in self.real and stage.attach.kind == "root":

@@ -78,16 +78,26 @@ class BlockSchedule:
         self._attrs: dict[str, Any] = dict(mod.attrs) if isinstance(mod, IRModule) else {}
         self._template = mod if isinstance(mod, Schedule) else None
         if self._template is None:
-            functions = mod if isinstance(mod, Mapping) else {getattr(mod, "name", "main"): mod}
+            functions = mod if isinstance(mod, Mapping) else {"main": mod}
             for name, function in functions.items():
                 if not isinstance(function, PrimFunc):
                     what = type(function).__name__
                     legal = "te.create_prim_func([A, B]), or an IRModule of such functions"
-                    raise UsageError(f"{name} is a {what}: it has no schedule", asked="tir.Schedule", legal=legal)
+                    why = f"{name} is a {what}: it has no schedule"
+                    told = getattr(function, "attrs", {}).get("stages")  # of a function that was read from a script
+                    if told:
+                        why = told
+                        legal = "blocks that store one value for each element of a buffer; build takes it as it is"
+                    raise UsageError(str(why), asked="tir.Schedule", legal=legal)
                 self._functions[str(name)] = function.snapshot()
             if not self._functions:
                 raise UsageError("the module is empty", asked="tir.Schedule", legal="one function at least")
         self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
+
+    def _check(self) -> None:
+        """Check the whole schedule, for the arguments of its function. Raises ScheduleError or LowerError."""
+        args = None if self._template is not None else self._functions[self._working].args
+        self.schedule.check(args=args)
 
     # -- functions ----------------------------------------------------------------------
     @property
@@ -218,7 +228,7 @@ class BlockSchedule:
     def _do(self, stage: Stage, kind: str, *args: Any, **options: Any) -> Any:
         result = self.schedule.apply(kind, stage, *args, **options)
         if self._checks:
-            self.schedule.check()
+            self._check()
         return result
 
     if not TYPE_CHECKING:
@@ -277,7 +287,7 @@ class BlockSchedule:
         for stage, kind in guests:
             self.schedule.apply(kind, stage, loop.stage, loop)
         if self._checks:
-            self.schedule.check()
+            self._check()
 
     def reorder(self, *ordered_loops: Loop) -> None:
         """See `Stage.reorder`."""
@@ -435,10 +445,12 @@ class BlockSchedule:
         buffer:    `("write", 0)`, `("read", 1)`, a name or a tensor
         index_map: a function of the indices, or a `tir.IndexMap`; the block that computes the buffer gets the loops of
                    the new indices
-        pad_value: may not be given: padding is never read as part of the buffer
+        pad_value: what padding holds: a number; without it, copies of the last element
         """
-        if pad_value is not None:
-            self._refuse("transform_layout(pad_value=...)", "padding repeats the last element", "leave pad_value out")
+        pad_value = getattr(pad_value, "value", pad_value)
+        if not isinstance(pad_value, (int, float, type(None))):
+            asked = "transform_layout(pad_value=..)"
+            self._refuse(asked, "padding that differs from place to place is a te.compute of its own", "a number")
         stage = self._stage(block)
         which = buffer[1] if isinstance(buffer, tuple) else buffer
         reads = self._buffers(stage)
@@ -450,7 +462,7 @@ class BlockSchedule:
         mapping = index_map
         if hasattr(index_map, "map_indices"):
             mapping = lambda *indices: list(index_map.map_indices(indices))  # noqa: E731
-        self._do(self.schedule.stage(tensor), "transform_layout", mapping)
+        self._do(self.schedule.stage(tensor), "transform_layout", mapping, pad_value=pad_value)
 
     def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
         """Replace a loop and those inside, or all loops of a block, by an intrinsic: see `Stage.tensorize`."""

@@ -66,12 +66,12 @@ attach(Function, **{name: vars(Printed)[name] for name in ("with_attr", "without
 class PrimFunc(Printed):
     """A function that computes some of its arguments from the others, by its schedule."""
 
-    args: tuple[Tensor, ...]
+    args: tuple[Any, ...]  #: tensors, and variables for numbers
     schedule: Schedule
     attrs: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def params(self) -> tuple[Tensor, ...]:
+    def params(self) -> tuple[Any, ...]:
         """The arguments in calling order: inputs and outputs."""
         return self.args
 

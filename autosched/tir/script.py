@@ -9,7 +9,8 @@
             for i, j in T.grid(n, 8):
                 B[j] = A_1[i, j] + T.float32(1)
 
-Nothing reads it back. Names of one scope differ: a second `i` inside the first is `i_1`, and dots become underscores.
+`autosched.tvm.script` reads it back. Names of one scope differ: a second `i` inside the first is `i_1`, and dots become
+underscores.
 """
 
 from __future__ import annotations
@@ -240,21 +241,28 @@ class Writer:
 
     def parameters(self, name: str, params: tuple[Any, ...], sizes: tuple[Expr, ...], attrs: dict[str, Any]) -> None:
         """Write `@T.prim_func`, the head of the function, and one `match_buffer` for each symbolic shape."""
-        handles = {b: any(d.op != "const" for d in (*b.shape, *getattr(b, "strides", ()))) for b in params}
+        numbers = [v for v in params if isinstance(v, Expr)]
+        handles = {
+            b: any(d.op != "const" for d in (*b.shape, *getattr(b, "strides", ()))) for b in params if b not in numbers
+        }
         keys = {b: (b, "handle") if symbolic else b for b, symbolic in handles.items()}
         heads = []
-        for b, symbolic in handles.items():
+        for b in params:
+            if isinstance(b, Expr):
+                heads.append(f"{self.names.reserve(b)}: T.{b.dtype}")
+                continue
+            symbolic = handles[b]
             called = self.names.reserve(keys[b], b.name)
             shape = _shape(b.shape, ScriptExpr(self.names))
             heads.append(f"{called}: T.handle" if symbolic else f'{called}: T.Buffer({shape}, "{b.dtype}")')
         self.line("@T.prim_func")
         self.line(f"def {identifier(name)}({', '.join(heads)}):")
         self._depth += 1
-        if attrs:
+        if attrs_text(attrs) != "{}":
             self.line(f"T.func_attr({attrs_text(attrs)})")
         by_type: dict[str, list[str]] = {}
-        shown = [v for b in params for d in b.shape for v in post_order(d) if v in set(sizes)]
-        for v in dict.fromkeys((*shown, *sizes)):
+        shown = [v for b in handles for d in b.shape for v in post_order(d) if v in set(sizes)]
+        for v in [v for v in dict.fromkeys((*shown, *sizes)) if not any(v is n for n in numbers)]:
             by_type.setdefault(v.dtype, []).append(self.names.reserve(v))
         for of, named in by_type.items():
             self.line(f"{', '.join(named)} = {', '.join([f'T.{of}()'] * len(named))}")

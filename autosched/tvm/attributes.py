@@ -41,6 +41,7 @@ from autosched.te.reduction import Combiner, Reduction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
+from autosched.tir.module import PrimFunc
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,6 +98,17 @@ attach(For, loop_var=alias("var"), min=alias("start"))
 attach(If, then_case=alias("then"), else_case=alias("otherwise"))
 attach(Seq, seq=alias("stmts"))
 attach(Function, buffer_map=property(lambda f: {b: b for b in f.params}))  # parameters are buffers
+
+
+def _called(f: Any, name: str) -> Any:
+    """`f.__name__`, as that of a function of Python's."""
+    if name == "__name__":
+        return f.name
+    raise AttributeError(f"{type(f).__name__!r} object has no attribute {name!r}")
+
+
+attach(Function, __str__=lambda f: f.script(), __getattr__=_called)
+attach(PrimFunc, __getattr__=_called)
 attach(Combiner, lhs=alias("left"), rhs=alias("right"), identity_element=alias("identity"))
 attach(TensorIntrin, reduce_init=alias("reset"), reduce_update=alias("update"))
 

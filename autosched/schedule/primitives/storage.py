@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
-from autosched.ir.expr import Expr, as_expr, cast, const, is_const, is_index, make, variables
+from autosched.ir.expr import (
+    Expr,
+    as_expr,
+    cast,
+    const,
+    if_then_else,
+    is_const,
+    is_index,
+    logical_and,
+    make,
+    variables,
+)
 from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import rewrite, substitute
@@ -16,7 +28,7 @@ from autosched.schedule.formulas import Layout
 from autosched.schedule.kinds import at_least, computed, condition_of, factor_of, scope_of
 from autosched.schedule.loop import Loop
 from autosched.schedule.primitive import keeps_meaning, primitive
-from autosched.te.tensor import ComputeOp, IterVar, Tensor
+from autosched.te.tensor import ComputeOp, IterVar, PlaceholderOp, Tensor
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
@@ -174,46 +186,79 @@ def set_store_predicate(s: Schedule, stage: Stage, predicate: Any) -> Stage:
 
 
 # -- layouts --------------------------------------------------------------------------------------
-@primitive(K.MAPPING)
+@primitive(K.MAPPING, pad_value=K.VALUE)
 @keeps_meaning
-def transform_layout(s: Schedule, stage: Stage, mapping: Any) -> list[Loop]:
-    """Keep the elements of an intermediate elsewhere: element (i, j) at the indices that `mapping` gives.
+def transform_layout(s: Schedule, stage: Stage, mapping: Any, pad_value: Any = None) -> list[Loop]:
+    """Keep the elements of a tensor elsewhere: element (i, j) at the indices that `mapping` gives.
 
     for i in N: for j in M: B[i, j] = f(i, j)   --transform_layout(lambda i, j: [j // 8, i, j % 8])->
 
     for axis0 in ceil(M/8): for axis1 in N: for axis2 in 8: B[axis0, axis1, axis2] = f(axis1, axis0*8 + axis2)
 
     The map is made of permutations, splits (`i // 8` with `i % 8`) and fusions (`i*M + j`), so that it can
-    be inverted. Where a split does not divide, the layout is padded with copies of the last element.
-    What reads the tensor reads it there. The loops become those of the new indices, which are
-    returned; `reorder` brings them into the order to compute in. `te.AXIS_SEPARATOR` may stand between
-    indices, for memory of several dimensions; here it makes no difference.
+    be inverted. Where a split does not divide, the layout is padded: with copies of the last element, or with
+    `pad_value`. What reads the tensor reads it there. The loops become those of the new indices, which are
+    returned (of an input: none); `reorder` brings them into the order to compute in. `te.AXIS_SEPARATOR` may stand
+    between indices, for memory of several dimensions; here it makes no difference.
+
+    Inputs and outputs are passed in their new layout by whoever calls the compiled function. A padded output has a
+    `pad_value`; the padding of an input is never looked at. The arguments of a workload keep their layout.
     """
-    computed(stage)
     _movable(s, stage)
-    layout = Layout.of(mapping, len(stage.axis))
+    placeholder = stage.is_placeholder
+    all_axes = tuple(IterVar(f"axis{k}", d) for k, d in enumerate(stage.tensor.shape)) if placeholder else stage.axis
+    layout = Layout.of(mapping, len(all_axes))
     known = {k.var for k in s.knobs.values()} | set(s.sizes().values()) | set(layout.placeholders)
     strange = [v.name for e in layout.formulas for v in variables(e) if v not in known]
     legal = "each index once, permuted, split as i // f with i % f, or fused as i*extent + j"
     if strange:
         raise Illegal(f"the map depends on {strange[0]}, which is no index, knob or size of this schedule", legal)
-    to_axes = {p: a.var for p, a in zip(layout.placeholders, stage.axis, strict=True)}
+    to_axes = {p: a.var for p, a in zip(layout.placeholders, all_axes, strict=True)}
     formulas = [substitute(e, to_axes) for e in layout.formulas]
-    axes, old = _inverse(stage.axis, formulas, legal)
+    axes, old, inside = _inverse(all_axes, formulas, legal)
 
+    if stage.is_output and pad_value is None and not is_const(inside, True):
+        raise Illegal(f"{stage.name} is an output, and would get padding", "factors that divide, or pad_value=..")
     bodies = tuple(substitute(e, {v: simplify(value) for v, value in old.items()}) for e in stage.body)
-    op = ComputeOp(stage.tensor.op.name, [a.extent for a in axes], axes, bodies)
-    places = [a.var for a in stage.axis]
+    if pad_value is not None and not is_const(inside, True):
+        bodies = tuple(_padded(e, inside, pad_value) for e in bodies)
+    shape, name = [a.extent for a in axes], stage.tensor.op.name
+    op = PlaceholderOp(name, shape, [stage.tensor.dtype]) if placeholder else ComputeOp(name, shape, axes, bodies)
+    places = [a.var for a in all_axes]
     before = stage.op.outputs
     s.retensor(stage, op)
-    stage.define(op.axis, op.reduce_axis, op.body)
+    if isinstance(op, ComputeOp):
+        stage.define(op.axis, op.reduce_axis, op.body)
+    if placeholder or stage.is_output:
+        first = {s.passed(t): t for t in (*before, *s.laid_out)}
+        s.laid_out.update((first[t], new) for t, new in zip(before, op.outputs, strict=True))
     for user in s.stages:
         user.body = tuple(_moved(e, before, op.outputs, places, formulas) for e in user.body)
     return list(stage.loops[: len(axes)])
 
 
-def _inverse(axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str) -> tuple[list[IterVar], dict[Expr, Expr]]:
-    """New axes, and each old one's variable as a formula over them. Raises Illegal where there is none."""
+def _padded(e: Expr, inside: Expr, value: Any) -> Expr:
+    """An element, or that value where the new indices are padding; a reduction begins there, and adds nothing."""
+    if isinstance(value, float) and not isfinite(value):
+        raise Illegal(f"a padding of {value} cannot be stored in a trace", "a finite number: te.min_value(dtype).value")
+    pad = const(value, e.dtype)
+    if e.op != "reduce":
+        return if_then_else(inside, e, pad)
+    if e.value.size > 1:
+        raise Illegal("padding of a reduction of tuples has no value of its own", "leave pad_value out")
+    sources, condition, first = e.value.parts(e.args)
+    begin = first or e.value.identity([e.dtype])
+    choice = if_then_else(inside, begin[0], pad)
+    return make("reduce", e.dtype, (*sources, logical_and(inside, condition), choice), e.value)
+
+
+def _inverse(
+    axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str
+) -> tuple[list[IterVar], dict[Expr, Expr], Expr]:
+    """New axes, each old one's variable as a formula over them, and which of them are no padding.
+
+    Raises Illegal where there is none.
+    """
     inversion = Inversion({a.var: a.extent for a in axes})
     made = []
     try:
@@ -222,19 +267,25 @@ def _inverse(axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str) -> t
             made.append(IterVar(f"axis{k}", extent))
             inversion.record(placed, made[-1].var)
         inversion.record_sums()
-        return made, {a.var: inversion.value(a.var) for a in axes}
+        return made, {a.var: inversion.value(a.var) for a in axes}, simplify(logical_and(*inversion.inside))
     except NoIterMap as why:
         raise Illegal(str(why), legal) from None
 
 
 def _movable(s: Schedule, stage: Stage) -> None:
-    if stage.is_output:
+    if s.fixed_arguments and (stage.is_placeholder or stage.is_output):
+        what, verb = ("input", "read") if stage.is_placeholder else ("output", "write")
         raise Illegal(
-            f"{stage.name} is an output: its layout is the caller's",
-            f"s.cache_write({stage.name!r}, 'global'), and the layout of that",
+            f"{stage.name} is an {what} of a workload: its layout is the caller's",
+            f"s.cache_{verb}({stage.name!r}, 'global'), and the layout of that",
         )
     op = stage.op
-    if not isinstance(op, ComputeOp) or stage.scatter_axes or s.scans.part(stage) in ("init", "update"):
+    if (
+        not isinstance(op, ComputeOp | PlaceholderOp)
+        or stage.tensor in s.scans.storage
+        or stage.scatter_axes
+        or s.scans.part(stage) in ("init", "update")
+    ):
         raise Illegal(
             f"{stage.name} is no plain computation: its layout is fixed",
             f"cache_read {stage.name}, and the layout of that",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr, compare, const, logical_or, var
 from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.visit import substitute
+from autosched.te.functions import AXIS_SEPARATOR, AxisSeparator
 from autosched.tvm.arith.analyzer import Analyzer
 from autosched.tvm.arith.sets import IntervalSet, Range
 
@@ -26,25 +27,31 @@ class IndexMap:
     (3, 13)
     """
 
+    AXIS_SEPARATOR: ClassVar[AxisSeparator] = AXIS_SEPARATOR
+
     initial_indices: tuple[Expr, ...]
     final_indices: tuple[Expr, ...]
 
     @staticmethod
     def from_func(mapping: Callable[..., Any], ndim: int | None = None, index_dtype: str = "int32") -> IndexMap:
-        """Return the map of a function of indices. Only a function with `*args` needs `ndim`.
+        """Return the map of a function of indices. Only a function with `*args` needs `ndim`; parameters that
+        are named only, behind `*args`, are the last indices.
 
         Raises UsageError for a function that cannot be called so or returns no list.
         """
         parameters = inspect.signature(mapping).parameters.values()
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        last = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]
         if any(p.kind == p.VAR_POSITIONAL for p in parameters):
             if ndim is None:
                 raise UsageError("how many indices?", asked="IndexMap.from_func", legal="pass ndim for *args")
-            names += [f"i{k}" for k in range(len(names), ndim)]
+            names += [f"i{k}" for k in range(len(names), ndim - len(last))]
+        given = len(names)
+        names += last
         if ndim is not None and len(names) != ndim:
             raise UsageError(f"the function takes {len(names)} indices, not {ndim}", asked="IndexMap.from_func")
         variables = tuple(var(name, index_dtype, "axis") for name in names)
-        made = mapping(*variables)
+        made = mapping(*variables[:given], **dict(zip(last, variables[given:], strict=True)))
         if not isinstance(made, (list, tuple)):
             raise UsageError(f"the function returns {made!r}", asked="IndexMap.from_func", legal="a list of formulas")
         return IndexMap(variables, tuple(as_expr(e) for e in made))

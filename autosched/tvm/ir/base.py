@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from autosched.errors import RecordError, UsageError
@@ -55,8 +55,17 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
 def _loops_of(node: Any) -> Any:
     """Functions of blocks, and modules of them, as loops: these are compared."""
     if isinstance(node, PrimFunc):
-        return lower(node, simple_mode=True)[node.name]
-    return lower(node, simple_mode=True) if isinstance(node, IRModule) else node
+        loops: Function = lower(node, simple_mode=True)[node.name]
+        return replace(loops, attrs=node.attrs)
+    return IRModule({k: _loops_of(f) for k, f in node.items()}) if isinstance(node, IRModule) else node
+
+
+#: attributes that say nothing about what a function does
+_REMARKS = ("stages", "explicit_sizes")
+
+
+def _attributes(f: Function) -> dict[str, Any]:
+    return {k: v for k, v in f.attrs.items() if k not in _REMARKS}
 
 
 def _census(node: Any) -> Counter[str]:
@@ -176,7 +185,11 @@ class _Comparison:
             return False
         for x, y in zip(a.sizes, b.sizes, strict=True):
             self._pair(x, y)
-        return all(map(self._define, a.params, b.params)) and a.attrs == b.attrs and self.same(a.body, b.body)
+        return (
+            all(map(self._define, a.params, b.params))
+            and _attributes(a) == _attributes(b)
+            and self.same(a.body, b.body)
+        )
 
     def _reductions(self, a: Any, b: Any) -> bool:
         if a.name != b.name or a.value_index != b.value_index or len(a.axes) != len(b.axes):

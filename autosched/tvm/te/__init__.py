@@ -70,7 +70,6 @@ add = spelled("+", operator.add)
 subtract = spelled("-", operator.sub)
 multiply = spelled("*", operator.mul)
 
-from autosched.tvm.te import schedule, tensor  # noqa: E402
+from autosched.tvm.te import hybrid, schedule, tensor  # noqa: E402
 
-_HYBRID = "te.extern with a body made by tir.ir_builder: loops, conditions and stores, written out"
-__getattr__ = missing("te", globals(), {"hybrid": _HYBRID})
+__getattr__ = missing("te", globals())

@@ -11,7 +11,8 @@ from autosched.ir.stmt import Stmt as Stmt
 from autosched.tir import Schedule as Schedule
 from autosched.tvm._missing import missing
 from autosched.tvm.arith.index_map import IndexMap as IndexMap
-from autosched.tvm.tir import analysis, nodes, op, stmt_functor, transform
+from autosched.tvm.tir import analysis, nodes, op, schedule, stmt_functor, transform
+from autosched.tvm.tir.buffer import BufferRegion as BufferRegion
 from autosched.tvm.tir.nodes import NODES
 from autosched.tvm.tir.nodes import ForKind as ForKind
 from autosched.tvm.tir.op import *  # noqa: F403

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from roundtrip import assert_roundtrip
 
-from autosched import te
+from autosched import build, te
+from autosched.errors import ScheduleError
 from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
+from autosched.schedule.schedule import replay
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 
@@ -118,3 +120,55 @@ def test_places_that_the_data_say() -> None:
     values = np.random.default_rng(0).integers(0, 256, 300).astype("uint8")
     check_against_reference([a, c], s, "llvm", [values], "interpreter")
     check_against_reference([a, c], s, "llvm", [values])
+
+
+def with_arguments(b_map: Any, pad_value: Any = None) -> tuple[Schedule, list[Tensor]]:
+    """B = 2*A, where A is passed as its transpose."""
+    a = te.placeholder((4, 6), dtype="int32", name="A")
+    b = te.compute((4, 6), lambda i, j: a[i, j] * 2, name="B")
+    s = create_schedule(b)
+    assert s[a].transform_layout(lambda i, j: [j, i]) == []
+    s[b].transform_layout(b_map, pad_value=pad_value)
+    return s, [a, b]
+
+
+A46 = np.arange(24, dtype="int32").reshape(4, 6)
+
+
+@pytest.mark.parametrize(
+    ("b_map", "pad_value", "expected"),
+    [
+        (lambda i, j: [i * 6 + j], None, A46.reshape(24) * 2),
+        (lambda *i, j: [j // 3, *i, j % 3], None, (A46 * 2).reshape(4, 2, 3).transpose(1, 0, 2)),
+        (lambda i, j: [i, j // 4, j % 4], 9, np.pad(A46 * 2, ((0, 0), (0, 2)), constant_values=9).reshape(4, 2, 4)),
+    ],
+    ids=["flat", "the last index by name", "padded"],
+)
+def test_arguments_are_passed_in_their_new_layout(b_map: Any, pad_value: Any, expected: np.ndarray) -> None:
+    s, args = with_arguments(b_map, pad_value)
+    out = np.zeros(expected.shape, "int32")
+    build(s, "llvm", args=args)(np.ascontiguousarray(A46.T), out)
+    np.testing.assert_array_equal(out, expected)
+    assert s.arguments == tuple(args)
+    again = replay(s.trace.to_json(), s.outputs)
+    assert str(lower_structure(again, args, "llvm")) == str(lower_structure(s, args, "llvm"))
+
+
+def test_the_padding_of_a_reduction_and_layouts_one_after_the_other() -> None:
+    a = te.placeholder((6, 5), dtype="int32", name="A")
+    k = te.reduce_axis((0, 5), name="k")
+    c = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="C")
+    s = create_schedule(c)
+    s[c].transform_layout(lambda i: [i // 4, i % 4], pad_value=-7)
+    s[c].transform_layout(lambda i, j: [j, i])
+    cache = s.cache_write(c, "local")
+    s[cache].compute_at(s[c], s[c].loops[0])
+    value, out = np.arange(30, dtype="int32").reshape(6, 5), np.zeros((4, 2), "int32")
+    build(s, "llvm", args=[a, c])(value, out)
+    np.testing.assert_array_equal(out, np.pad(value.sum(1), (0, 2), constant_values=-7).reshape(2, 4).T)
+
+
+def test_a_stored_trace_keeps_the_layouts_of_arguments() -> None:
+    s, _ = with_arguments(lambda i, j: [j, i])
+    with pytest.raises(ScheduleError, match="A is an input of a workload"):
+        replay(s.trace, s.outputs, trusted=False)

@@ -42,7 +42,7 @@ CASES: Cases = {
         ),
         "an annotation of a block": lambda s: s.annotate(s.get_block("D"), "pragma_streaming_store", 1),
         "a layout with a value for padding": lambda s: s.transform_layout(
-            s.get_block("B"), ("write", 0), lambda i, j: [j, i], pad_value=0
+            s.get_block("B"), ("write", 0), lambda i, j: [j, i], pad_value="edge"
         ),
         "a layout of no buffer": lambda s: s.transform_layout(s.get_block("B"), ("written", 0), lambda i, j: [j, i]),
         "split a block": lambda s: s.split(s.get_block("D"), [None, 4]),

@@ -21,6 +21,11 @@ def schedule() -> Schedule:
     return create_schedule([s, t])
 
 
+def fixed() -> Schedule:
+    """The same, of a workload."""
+    return create_schedule(list(schedule().outputs), fixed_arguments=True)
+
+
 def tuples() -> Schedule:
     """A[n, m] -> T.v0, T.v1 = argmax of A's rows -> U = T.v1 + 1."""
     n, m = te.var("n"), te.var("m")
@@ -373,8 +378,17 @@ CASES: Cases = {
         "store by a tuple of loops": lambda s: s["C"].set_store_predicate(["loop", "i", "j", "k"]),
     },
     "transform_layout": {
-        "transform an output": lambda s: s["T"].transform_layout(lambda i, j: [j, i]),
-        "transform an input": lambda s: s["A"].transform_layout(lambda i, j: [j, i]),
+        "transform an output of a workload": (fixed, lambda s: s["T"].transform_layout(lambda i, j: [j, i])),
+        "transform an input of a workload": (fixed, lambda s: s["A"].transform_layout(lambda i, j: [j, i])),
+        "transform and pad an output": lambda s: s["T"].transform_layout(lambda i, j: [j // 4, i, j % 4]),
+        "transform and pad with no number": lambda s: s["T"].transform_layout(
+            lambda i, j: [j // 4, i, j % 4], pad_value=float("inf")
+        ),
+        "transform and pad a tuple": (
+            tuples,
+            lambda s: s["T"].transform_layout(lambda i: [i // 4, i % 4], pad_value=0),
+        ),
+        "transform indices that have other names": lambda s: s["T"].transform_layout(lambda i, *, j, k: [i, j, k]),
         "transform after a split": lambda s: (
             s["B"].split("i", factor=4),
             s["B"].transform_layout(lambda i, j: [j, i]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,13 @@ def test_the_code_runs(number: int, printed: str, capsys: pytest.CaptureFixture[
     exec(compile(BLOCKS[number], f"block {number}", "exec"), {})
     assert printed in capsys.readouterr().out
     assert len(BLOCKS) == 6
+
+
+@pytest.mark.parametrize("script", re.findall(r"```py\n(.*?)```", GUIDE, re.DOTALL), ids=["TVMScript", "hybrid"])
+def test_the_scripts_run(script: str, tmp_path: Path) -> None:
+    """Their types are no types of Python's, and they are read from a file."""
+    (tmp_path / "block.py").write_text(script, encoding="utf-8")
+    runpy.run_path(str(tmp_path / "block.py"))
 
 
 def test_every_option_is_in_the_table() -> None:
