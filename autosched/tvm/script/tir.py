@@ -307,9 +307,10 @@ def Cast(dtype: Any, value: Any) -> Expr:
     return cast(value, dtype)
 
 
-def reinterpret(dtype: Any, value: Any) -> Expr:
-    """Return the bits of a value as another type."""
-    return _op.reinterpret(_text(dtype), _value(value))
+def reinterpret(*args: Any, dtype: Any = None) -> Expr:
+    """Return the bits of a value, the last argument, as another type."""
+    *first, value = args
+    return _op.reinterpret(_text(first[0] if first else dtype), _value(value))
 
 
 def ramp(base: Any, stride: Any, lanes: int) -> Expr:

@@ -22,5 +22,6 @@ _INSTEAD = {
 __getattr__ = missing("tir.schedule", globals(), _INSTEAD)
 
 #: where TVM has them
-sys.modules[f"{__name__}.schedule"] = sys.modules[f"{__name__}.trace"] = sys.modules[__name__]
+schedule = trace = sys.modules[__name__]
+sys.modules[f"{__name__}.schedule"] = sys.modules[f"{__name__}.trace"] = schedule
 __all__ = ["BlockRV", "Instruction", "LoopRV", "Schedule", "ScheduleError", "Trace"]
