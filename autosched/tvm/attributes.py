@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from autosched.ir.attached import alias, attach
 from autosched.ir.expr import Expr, compare
@@ -282,12 +282,20 @@ class IterVarAttr:
 _notes: WeakKeyDictionary[Loop, dict[str, Any]] = WeakKeyDictionary()
 
 
+#: schedules that TVM's `create_schedule` made
+of_tvm: WeakSet[Schedule] = WeakSet()
+
+
 def pragma(self: Stage, var: Any, pragma_type: str, pragma_value: Any = None) -> None:
-    """As `Stage.pragma`; also marks of loops by their names, C and LLVM assembly, and names of the user's own.
+    """As `Stage.pragma`; of TVM's programs also marks of loops by their names, C and LLVM assembly, and names of the
+    user's own.
 
     `import_c` and `import_llvm` compile their value at once, for all programs; names that are no pragma here are kept
     for `iter_var_attrs`, those for TVM's pool of threads among them.
     """
+    if self.schedule not in of_tvm:
+        _pragma(self, var, pragma_type, pragma_value)
+        return
     importer = {"import_c": registry.import_c, "import_llvm": registry.import_llvm}.get(pragma_type)
     if importer is not None:
         is_file = "\n" not in pragma_value and os.path.isfile(pragma_value)

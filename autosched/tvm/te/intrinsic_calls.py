@@ -23,6 +23,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.schedule import create_schedule as _create_schedule
 from autosched.te.tensor import IterVar, Operation, Tensor, TensorSlice, as_list, as_shape
 from autosched.te.tensor_intrin import TensorIntrin
+from autosched.tvm.attributes import of_tvm
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,6 +150,7 @@ def _parameters(fcompute: Any) -> list[str]:
 def create_schedule(ops: Any) -> Schedule:
     """`autosched.create_schedule`; what is computed by an intrinsic's call is tensorized."""
     s = _create_schedule(ops)
+    of_tvm.add(s)
     for stage in s.stages:
         if stage.op in _computed_by:
             intrinsic, inner = _computed_by[stage.op]

@@ -19,11 +19,13 @@ from autosched.schedule.primitive import PRIMITIVES
 ROOT = Path(autosched.__file__).parent
 RAISED = ("Illegal", "ScheduleError", "LowerError")
 #: Messages that no call of a schedule causes, with a part of their source: they say that an invariant broke, or are about
-#: a stored trace (`tests/unit/schedule/test_meaning.py`).
+#: a stored trace (`tests/unit/schedule/test_meaning.py`), or sizes that are told once it is lowered
+#: (`tests/device/lowering/test_sizes_as_numbers.py`).
 DEFENCES = {
     "schedule/primitive.py": "a stored schedule may not use it",
     "lowering/nest.py": "has no reduce loop",
     "lowering/verify.py": "a defect of lowering",
+    "lowering/pipeline.py": "with {values}",
     "schedule/scans.py": "it depends on the state of",
 }
 
