@@ -97,6 +97,7 @@ def report_model(parser: argparse.ArgumentParser) -> None:
     """
     _add_model(parser)
     _add_inputs(parser)
+    options.add_effort(parser)
     options.add_page(parser)
     options.add_source(parser)
 

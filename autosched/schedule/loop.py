@@ -26,8 +26,7 @@ def loop_extents(
             case Split():
                 factor = split_factor(r, extents, reduce)
                 extents[r.inner] = factor
-                parts = _fitting(r, extents[r.parent]) if r.nparts is not None else None
-                extents[r.outer] = reduce(ceildiv(extents[r.parent], factor)) if parts is None else parts
+                extents[r.outer] = r.nparts if r.nparts is not None else reduce(ceildiv(extents[r.parent], factor))
             case Fuse():
                 extents[r.fused] = reduce(extents[r.outer] * extents[r.inner])
     return extents
@@ -35,14 +34,7 @@ def loop_extents(
 
 def split_factor(r: Split, extents: dict[Loop, Expr], reduce: Callable[[Expr], Expr] = simplify) -> Expr:
     """The inner extent of a split."""
-    return _fitting(r, extents[r.parent]) if r.factor is not None else reduce(ceildiv(extents[r.parent], r.amount))
-
-
-def _fitting(r: Split, extent: Expr) -> Expr:
-    """`factor` or `nparts` of a split, but no more than the loop has iterations: a guard would pass over the rest."""
-    amount = r.amount
-    is_more = r.tail == "guard" and amount.op == extent.op == "const" and 1 <= extent.value < amount.value
-    return extent if is_more else amount
+    return r.amount if r.factor is not None else reduce(ceildiv(extents[r.parent], r.amount))
 
 
 def covered_extents(
@@ -194,8 +186,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """`parent = outer*factor + inner`; with `nparts`, the factor is `ceil(extent / nparts)`. With the tail `guard`, a
-    number that is more than the extent stands for the extent.
+    """`parent = outer*factor + inner`; with `nparts`, the factor is `ceil(extent / nparts)`.
 
     `tail` is one of `TAILS`, or `exact`: see `loops.choose_tail`.
     """

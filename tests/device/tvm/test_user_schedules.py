@@ -147,7 +147,7 @@ def test_a_tensor_intrinsic_tells() -> None:
     s[Z].tensorize(xi, intrin)
     assert s[Z].iter_var_attrs[xi].tensor_intrin is intrin
     assert s[Z].iter_var_attrs[xi].iter_type == tvm.tir.IterVar.Tensorized
-    with pytest.raises(tvm.TVMError, match="tensorize"):
+    with pytest.raises(tvm.TVMError, match="a region for each of x, y"):
         intrin(1, 2)
 
 

@@ -406,19 +406,3 @@ def test_a_reduce_axis_as_it_was_written_names_the_cache_s_loop(keep_loops: bool
     s[read].compute_at(s[second], k)
     assert s[read].attach.loop in s[second].loops
     assert_roundtrip(s, [a, c])
-
-
-@pytest.mark.parametrize("by", [{"factor": 32}, {"nparts": 32}])
-def test_a_split_has_no_more_iterations_than_the_loop(by: dict[str, int]) -> None:
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + 1, name="B")
-    s = create_schedule(b)
-    s[b].split("i", **by)
-    cache = s.cache_write(b, "local")
-    assert [d.value for d in cache.shape] in ([1, 8], [8, 1])
-    text = str(lower_structure(s, [a, b], "llvm"))
-    assert "if" not in text and "32" not in text.partition("produce")[2].replace("float32", "")
-    empty = te.compute((0,), lambda i: a[i], name="E")
-    t = create_schedule(empty)
-    t[empty].split("i", **by)
-    assert "produce" not in str(lower_structure(t, [a, empty], "llvm"))

@@ -88,16 +88,6 @@ def test_stages_go_with_the_loop_that_they_were_put_at() -> None:
     assert s[B].attach_ivar.name == "i.j.fused.inner"
 
 
-def test_a_split_of_more_than_there_is() -> None:
-    B = te.compute((8,), lambda i: i * 2, name="B")
-    for by in ({"factor": 32}, {"nparts": 32}):
-        s = te.create_schedule(B.op)
-        parts = s[B].split(B.op.axis[0], **by)
-        bounds = te.schedule.InferBound(s)
-        assert sorted(bounds[x].extent.value for x in parts) == [1, 8]
-        assert isinstance(bounds, tvm.container.Map)
-
-
 def test_attributes_answer_as_objects() -> None:
     A = te.placeholder((4,), name="A")
     attrs = {"n": 3, "f": 0.5, "name": "x", "list": [1, [2]], "on": True}

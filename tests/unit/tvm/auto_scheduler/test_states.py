@@ -50,7 +50,7 @@ def test_a_state_s_text_names_and_bounds() -> None:
         "  C auto_unroll: 16\n"
         "  parallel i.0@j.0@ (0,8)\n"
         "    for k (0,64)\n"
-        "      for i.1 (0,1)\n"  # of one row of D
+        "      for i.1 (0,16)\n"
         "        vectorize j.1 (0,8)\n"
         "          C = ...\n"
         "  for j (0,64)\n"
