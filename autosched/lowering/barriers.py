@@ -43,6 +43,12 @@ class _Touched:
         self.reads |= other.reads
         self.writes |= other.writes
 
+    def pass_barrier(self, scope: str) -> None:
+        """Forget what a barrier has ordered: one of the shared scope, nothing in main memory."""
+        kept = "global" if scope == "shared" else ""
+        self.reads = {b for b in self.reads if b.scope == kept}
+        self.writes = {b for b in self.writes if b.scope == kept}
+
     def copy(self) -> _Touched:
         return _Touched(set(self.reads), set(self.writes))
 
@@ -74,8 +80,10 @@ class _Planner:
             if not waited:
                 before.add(touched)
                 return s
+            # a barrier of the shared scope orders no main memory: one that is pending waits here, too
+            scope = "global" if any(b.scope == "global" for b in before.reads | before.writes) else "shared"
             before.reads, before.writes = touched.reads, touched.writes
-            return S.Seq((S.Barrier("global" if any(b.scope == "global" for b in waited) else "shared"), s))
+            return S.Seq((S.Barrier(scope), s))
         match s:
             case S.For() | S.While():
                 return self._loop(s, before, own)
@@ -86,7 +94,7 @@ class _Planner:
                 before.add(otherwise)
                 return S.If(s.condition, then, other)
             case S.Barrier():  # of a reduction by the group
-                before.reads, before.writes = set(), set()
+                before.pass_barrier(s.scope)
                 return s
             case _:
                 return S.with_children(s, lambda c: self.plan(c, before, own | produced))

@@ -256,7 +256,9 @@ def starts_anew(s: Schedule, stage: Stage, action: str) -> None:
     marked = next((x for x in stage.loops if x.mark), None)
     if marked is not None:
         raise Illegal(f"{marked!r} is marked, and the loops start anew", f"{action} first, then mark the new loops")
-    attached = next((x for x in s.stages if x.attach.stage is stage), None)
+    here = (x for x in s.stages if x.attach.stage is stage)
+    own = {"init": None, "at": stage.scan_loop}  # where the parts of a scan are, unless they are moved
+    attached = next((x for x in here if stage.scan_loop is None or own[x.attach.kind] is not x.attach.loop), None)
     if attached is not None:
         raise Illegal(
             f"{attached.name} is computed at {attached.attach.loop!r}, and the loops start anew",

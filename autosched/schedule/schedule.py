@@ -28,7 +28,7 @@ from autosched.schedule.entities import Filter, SplitBy
 from autosched.schedule.formulas import constraint_from_json, constraint_to_json, is_knob_name
 from autosched.schedule.kinds import MAX_FACTOR
 from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
-from autosched.schedule.primitives import new_stages, together
+from autosched.schedule.primitives import new_stages, over_time, together
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Loop, Stage
@@ -352,6 +352,10 @@ class Schedule:
     def separate_reduction(self, tensor: Any, axis: Any, factor: int = 0) -> Any:
         """See `together.separate_reduction`."""
         return together.separate_reduction(self[tensor], axis, factor)
+
+    def block_time(self, tensor: Any, factor: int) -> list[Tensor]:
+        """See `over_time.block_time`."""
+        return over_time.block_time(self[tensor], factor)
 
     def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
         """The stages that compute `outputs` from `inputs`, to be moved together; see `place.Group`."""

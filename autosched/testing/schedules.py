@@ -88,6 +88,9 @@ def _respell(s: Schedule, rng: random.Random) -> None:
             with suppress(ScheduleError):
                 cut = rng.choice((2, 3)) if len(stage.reduce_axis) == 1 else 0
                 s.separate_reduction(stage, rng.choice(stage.reduce_axis), cut)
+    for scan in s.scans.stages if rng.random() < 0.8 else ():
+        with suppress(ScheduleError):
+            s.block_time(scan.tensor, rng.choice((2, 3)))
     sums = [x for x in s.stages if x.reduce_axis]
     if len(sums) > 1:
         with suppress(ScheduleError):

@@ -465,6 +465,25 @@ s = create_schedule(B)
                 about="A result adds three sums of the first pass in place of nine elements. The larger the window and "
                 "the more results share a sum, the more that saves.",
             ),
+            Example(
+                "block_time",
+                """
+A = te.placeholder((8,), name="A")
+state = te.placeholder((5, 8), name="state")
+first = te.compute((1, 8), lambda _, i: A[i], name="first")
+step = te.compute((5, 8), lambda t, i: state[t - 1, te.max(i - 1, 0)] + state[t - 1, i], name="step")
+times = te.scan(first, step, state, name="times")
+B = te.compute((8,), lambda i: times[4, i], name="B")
+s = create_schedule(B)
+""",
+                """early = s.block_time(times, 2)[0]
+tile, _ = s["step"].split("i", factor=4)
+s[early].compute_at(s["step"], tile)""",
+                "A, B",
+                _same(Time(("step.1", "step", "times"))),
+                about="A block takes two steps. Each tile of four places first computes what it needs of the step "
+                "before, five places, while they are in a near cache; the place that two tiles need is computed twice.",
+            ),
         ],
     ),
 }

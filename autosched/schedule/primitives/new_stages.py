@@ -86,7 +86,7 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
     mapping.update({a.var: c.var for a, c in zip(stage.reduce_axis, reduce_axes, strict=True)})
     body = [_rebase(e, mapping, reduce_axes) for e in stage.body]
     for guard in guards:
-        body = [_guarded(e, substitute(guard, to_cache)) for e in body]
+        body = [guarded(e, substitute(guard, to_cache)) for e in body]
     op = ComputeOp(f"{stage.op.name}.{scope}", [a.extent for a in axes], axes, body)
     cache = s.insert_stage(op.output_tensor, stage, scope)
     cache.former = stage.former_of(dict(zip(stage.reduce_axis, reduce_axes, strict=True)))
@@ -138,7 +138,7 @@ def _rebase(body: Expr, mapping: dict[Expr, Expr], reduce_axes: Sequence[IterVar
     return make("reduce", body.dtype, tuple(substitute(a, mapping) for a in body.args), body.value.over(reduce_axes))
 
 
-def _guarded(body: Expr, condition: Expr) -> Expr:
+def guarded(body: Expr, condition: Expr) -> Expr:
     """The padding of a cache laid out in blocks holds zeros (for a reduction: its identity)."""
     if body.op == "reduce":
         reduction: Reduction = body.value

@@ -52,6 +52,7 @@ class Plan:
     follows: set[Stage] = field(default_factory=set)  #: stages that did as others before them
     is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
     prefetched: set[tuple[Stage, Tensor]] = field(default_factory=set)  #: (stage, what its loops prefetch)
+    in_tiles: dict[Stage, Stage] = field(default_factory=dict)  #: an early step of a block of steps -> the last
     placed: int = 0  #: stages of a long pipeline that were placed so far
     extra_work: float = 0.0  #: operations that inlined stages have added so far
     plain_work: float = 0.0  #: operations of the program with every stage stored

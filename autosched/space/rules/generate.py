@@ -45,6 +45,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         scans.step_in_vectors,
         scans.sums_over_states,
         scans.scan_in_steps,
+        scans.steps_in_tiles,
         scans.inline_in_a_step,
         scans.step_in_rows,
         scans.sums_of_a_step,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autosched.ir.expr import variables
+from autosched.ir.expr import is_const, variables
 from autosched.ir.visit import post_order
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis, rows
@@ -23,6 +23,8 @@ STRIP = (256, 4096)
 REGISTERS = 16
 #: Operations of one update in a step of which threads may have a share, and of which they are sure to gain.
 LEAST_SHARED, SURELY_SHARED = 1 << 17, 1 << 22
+#: Steps that tiles of places take together.
+TIMES = (2, 4, 8)
 #: The same where what a step reads is turned first: it is all to stay in a second-level cache.
 TURNED_STRIP = (64, 1024)
 #: The loop over time, as a place for what a step needs.
@@ -202,7 +204,49 @@ def scan_in_steps(plan: Plan, stage: Stage) -> None:
     """All places advance together, as a step reads what lies around its own; they are shared out within each step.
 
     for t: for y: for x: S[t, y, x] = f(S[t-1, around y, x])   ->   for t: parallel for y.o: (some rows of S[t])
+
+    Where a state does not stay in near caches from one step to the next, a step may be several (`block_time`).
     """
+    op = stage.op
+    assert isinstance(op, ScanOp)
+    times = plan.choose(stage, "times", [1, *(n for n in TIMES if _may_take(plan, stage, n))])
+    if times > 1:
+        last, a_step = plan.s.stage(op.update[0]), len(op.steps)
+        early = list(dict.fromkeys(map(plan.s.stage, plan.s.block_time(stage.tensor, times))))
+        plan.in_tiles.update(dict.fromkeys(early[a_step - 1 :: a_step], last))
+
+
+def _may_take(plan: Plan, scan: Stage, times: int) -> bool:
+    """Whether tiles of places may go through so many steps while they are near, and the state is too large to be."""
+    op = scan.op
+    assert isinstance(op, ScanOp)
+    update = plan.s.stage(op.update[0])
+    steps, plane = analysis.length(op.scan_axis), analysis.points(update.axis[1:])
+    if scan.is_output or steps is None or plane is None or len({u.op for u in op.update}) > 1 or update.reduce_axis:
+        return False
+    planes = 2 * plane * sum(u.dtype.bytes for u in op.update)
+    if steps < 2 * times or planes <= plan.machine.l2 or any(x.reduce_axis for x in map(plan.s.stage, _steps(op))):
+        return False
+    return op.reach == (1,) * len(op.update) and is_const(op.init[0].shape[0], 1)
+
+
+def _steps(op: ScanOp) -> list[Tensor]:
+    return [t for x in op.steps for t in x.outputs]
+
+
+@rule(when=lambda plan, stage: stage in plan.in_tiles)
+def steps_in_tiles(plan: Plan, stage: Stage) -> None:
+    """The steps before the last of a block compute what a tile of the last needs of them, while that is near.
+
+    for t: for x: U[t, x] = f(S[t-1, ..])   ->   for t: parallel for x.o: U[tile and border] = f(S[t-1, ..])
+           for x: S[t, x] = f(U[t, ..])                                   S[tile] = f(U[..])
+    """
+    last = plan.in_tiles[stage]
+    (place,) = plan.places[last]
+    stage.compute_at(last, place.loop)
+    scan = _scan_around(plan, stage)
+    assert scan is not None
+    rows.in_vectors(plan, stage, stage.axis[1:], [stage], scan)
 
 
 def _scan_around(plan: Plan, stage: Stage) -> Stage | None:
@@ -248,13 +292,18 @@ def step_in_rows(plan: Plan, stage: Stage) -> None:
     updates = [plan.s.stage(t) for t in scan.op.update]
     alike, owner = (updates, scan) if kind and scan.op.is_uniform else ([stage], stage)
     outer, block = rows.in_vectors(plan, stage, axes, alike, owner)
-    if not _is_shared_out(plan, scan):
+    is_tiled = stage in plan.in_tiles.values()
+    is_shared = _is_shared_out(plan, scan)
+    if not is_shared and not is_tiled:
         return
     if outer:
         task, _ = stage.split(outer[0], factor=plan.knob(owner, "rows", powers(1, 64)))
     else:
         task, _ = stage.split(block, factor=plan.knob(owner, "blocks", powers(8, 1024)))
-    stage.parallel(task)
+    if is_shared:
+        stage.parallel(task)
+    if is_tiled:
+        plan.offer(stage, task=task)
 
 
 def _is_shared_out(plan: Plan, scan: Stage) -> bool:

@@ -274,3 +274,26 @@ def test_rows_of_steps_that_ask_for_borders_have_several_vectors():
     for n, widths in ((16, (8,)), (64, (8, 16)), (5000, (8, 16, 32))):
         knob = planned(*heat(n)).s.knobs.get("states_lanes")
         assert (knob.values if knob else (8,)) == widths, n
+
+
+def test_tiles_of_a_large_state_take_several_steps() -> None:
+    """A state that no near cache holds is offered in blocks of steps, each a stage at the tiles of the last."""
+    n, steps = 1100, 8
+    plate, state = te.placeholder((n, n), name="plate"), te.placeholder((steps + 1, n, n), name="state")
+    first = te.compute((1, n, n), lambda _, y, x: plate[y, x], name="first")
+    edge = te.repeat_edge(state, axes=(1, 2))
+    around = te.compute(
+        (steps + 1, n, n), lambda t, y, x: edge[t - 1, y - 1, x] + edge[t - 1, y + 1, x + 1], name="around"
+    )
+    step = te.compute((steps + 1, n, n), lambda t, y, x: 0.5 * around[t, y, x] - 0.1 * state[t - 1, y, x], name="step")
+    made = te.scan(first, step, state, name="states")
+    args = plate, te.compute((n, n), lambda y, x: made[steps, y, x], name="last")
+    space = check(args, most=20)
+    assert {1, 2, 4} <= {s.schedule().choices_made.get("states_times") for s in space.sketches}
+    small = Workload("small", heat(64)).search_space(LLVM, {})
+    assert not any("states_times" in s.schedule().choices_made for s in small.sketches)
+    plan = planned(*args, states_times=4)
+    early = [plan.s[f"step.{n}"] for n in (1, 2, 3)]
+    assert {plan.done[x] for x in early} == {"steps_in_tiles"}
+    assert all(x.attach.stage is plan.s["step"] for x in early)
+    assert plan.s["around.1"].attach.kind == "inline"

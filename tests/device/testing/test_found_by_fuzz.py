@@ -586,3 +586,20 @@ def test_an_element_that_a_condition_chooses(dtype: str) -> None:
     b = te.compute((64,), lambda i: a[(a[i] > zero).astype("int32") * 2 + 1], name="B")
     c = te.compute((64,), lambda i: a[te.select(a[i] > zero, 1, 0)], name="C")
     check(create_schedule([b, c]), [a, b, c], target="c")
+
+
+def test_a_barrier_of_shared_memory_orders_no_main_memory() -> None:
+    """Each work-item reads the state for `before`; one stores the update there, two barriers for shared memory later."""
+    a, state = te.placeholder((8,), "int32", "A"), te.placeholder((5, 8), "int32", "state")
+    first = te.compute((1, 8), lambda _, i: a[i], name="first")
+    before = te.compute((5, 8), lambda t, i: state[t - 1, 7 - i] + 1, name="before")
+    shared = te.compute((5, 8), lambda t, i: before[t, i] * 2, name="shared")
+    again = te.compute((5, 8), lambda t, i: shared[t, 7 - i] + 3, name="again")
+    update = te.compute((5, 8), lambda t, i: again[t, 7 - i] - before[t, i], name="update")
+    steps = te.scan(first, update, state, name="steps")
+    last = te.compute((8,), lambda i: steps[4, i], name="last")
+    s = create_schedule(last)
+    for stage in (s[shared], s[again]):
+        stage.set_scope("shared")
+        stage.bind("i", "threadIdx.x")
+    check_against_reference([a, last], s, "opencl", [np.arange(8, dtype="int32")], "interpreter")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from error_cases import Cases
+from scan_programs import running_sum
 
 from autosched import te
 from autosched.ir.calls import call_extern, call_packed
@@ -80,6 +81,36 @@ def scanned() -> Schedule:
     straight = te.compute((n, m), lambda t, i: states[1][t - 1, i] + aside[t, i], name="T1")
     total = te.scan(inits[1], straight, states[1], name="T")
     return create_schedule(te.compute((m, n), lambda i, j: total[j, i], name="Z"))
+
+
+def running() -> Schedule:
+    """X[n, m] -> S, all sums of its rows."""
+    return create_schedule(running_sum())
+
+
+def heated(back: tuple[int, ...] = (1,), begin: int = 1, sums: bool = False, opaque: bool = False) -> Schedule:
+    """R[8] -> L, four times moved along a row, or all summed up, of which the last is read."""
+    row, state = te.placeholder((8,), name="R"), te.placeholder((5, 8), name="state")
+    first, k = te.compute((begin, 8), lambda _, i: row[i], name="first"), te.reduce_axis((0, 8), "k")
+
+    def move(t: te.Expr, i: te.Expr) -> te.Expr:
+        if sums:
+            return te.sum(state[t - 1, k], axis=k)
+        return te.max(*(state[t - n, te.max(i - 1, 0)] for n in back)) if len(back) > 1 else state[t - back[0], i]
+
+    times = te.scan(first, te.compute((5, 8), move, name="step"), state, name="all")
+    if opaque:
+        return create_schedule(te.extern((8,), [times], lambda i, o: call_packed("f", i[0], o[0]), name="E"))
+    return create_schedule(te.compute((8,), lambda i: times[4, i], name="L"))
+
+
+def turned() -> Schedule:
+    """R[5] -> L, where a step reads earlier times at a place that depends on the time, too."""
+    row, state = te.placeholder((5,), name="R"), te.placeholder((5, 5), name="state")
+    first = te.compute((1, 5), lambda _, i: row[i], name="first")
+    step = te.compute((5, 5), lambda t, i: state[t - 1, t - 1] + i, name="step")
+    times = te.scan(first, step, state, name="all")
+    return create_schedule(te.compute((5,), lambda i: times[4, i], name="L"))
 
 
 def counted() -> Schedule:
@@ -317,6 +348,21 @@ CASES: Cases = {
         "share loops from elsewhere": lambda s: (s["C"].compute_at("S", "i"), s["T"].compute_with("C", "i")),
         "share loops of a scatter": (counted, lambda s: s["H"].compute_with("H", "place0")),
         "share loops of a scan": (scanned, lambda s: s["S1"].compute_with("S1", "t")),
+    },
+    "block_time": {
+        "block what is no scan": lambda s: s.block_time("S", 2),
+        "block the time of an output": (running, lambda s: s.block_time("S", 2)),
+        "block one step": (heated, lambda s: s.block_time("all", 1)),
+        "block more steps than there are": (heated, lambda s: s.block_time("all", 5)),
+        "block steps that are cut": (heated, lambda s: (s["step"].split("i", 4), s.block_time("all", 2))),
+        "block steps that are marked": (heated, lambda s: (s["step"].vectorize("i"), s.block_time("all", 2))),
+        "block what is read at other times": (scanned, lambda s: s.block_time("T", 2)),
+        "block what an extern reads": (lambda: heated(opaque=True), lambda s: s.block_time("all", 2)),
+        "block a scan that begins with two": (lambda: heated(begin=2), lambda s: s.block_time("all", 2)),
+        "block steps that look back by two": (lambda: heated(back=(2,)), lambda s: s.block_time("all", 2)),
+        "block steps that look back twice": (lambda: heated(back=(1, 2)), lambda s: s.block_time("all", 2)),
+        "block steps that turn rows into times": (turned, lambda s: s.block_time("all", 2)),
+        "block steps that sum up": (lambda: heated(sums=True), lambda s: s.block_time("all", 3)),
     },
     "separate_reduction": {
         "separate a spatial loop": (window, lambda s: s.separate_reduction("W", "i")),

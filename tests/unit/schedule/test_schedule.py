@@ -64,8 +64,19 @@ def window_program() -> list[Tensor]:
     return [a, te.compute((n, m), body, name="W")]
 
 
+def heated_program() -> list[Tensor]:
+    """R[n] -> L, what six steps make of a row whose elements take the mean of two."""
+    n = te.var("n")
+    row, state = te.placeholder((n,), name="R"), te.placeholder((7, n), name="state")
+    first = te.compute((1, n), lambda _, i: row[i], name="first")
+    step = te.compute((7, n), lambda t, i: (state[t - 1, i] + state[t - 1, te.max(i - 1, 0)]) * 0.5, name="step")
+    times = te.scan(first, step, state, name="all")
+    return [row, te.compute((n,), lambda i: times[6, i], name="L")]
+
+
 #: of cases that need another one than `program`
 PROGRAMS = {
+    "block_time": heated_program,
     "separate_reduction": window_program,
     "cache_padding": padded_program,
     "compact_reduction": upsampled_program,
@@ -220,6 +231,13 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s["S.rf"].inline_reduction().compute_inline(),
     ),
     "reduce_together": lambda s: s.reduce_together("L", ["H"]),
+    # Tiles of the row, each of which goes through three steps.
+    "block_time": lambda s: (
+        s.block_time("all", 3),
+        s["step"].split("i", factor=16),
+        s["step.1"].compute_at(s["step"], "i.outer"),
+        s["step.2"].compute_at(s["step"], "i.outer"),
+    ),
     # And the five columns in pieces: every other, and one that is left.
     "separate_reduction": lambda s: (s.separate_reduction("W", "q"), s.separate_reduction("W", "q", factor=2)),
     # Rows of which both are found, one after the other.
