@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from autosched.cli import options
 from autosched.cli.records import files_of
-from autosched.errors import RecordError, UsageError, named_file
+from autosched.errors import RecordError, UsageError, named_file, new_file
 from autosched.places import write_whole
 from autosched.records import (
     LogContents,
@@ -83,8 +83,7 @@ def _check(args: argparse.Namespace, kind: str) -> None:
 
 
 def _refuse_to_replace(args: argparse.Namespace, file: Path) -> None:
-    if file.exists() and not args.force:
-        raise UsageError("it is there already", asked=f"records export -o {file}", legal="another name, or --force")
+    new_file(file, f"records export -o {file}", args.force)
 
 
 def _csv(args: argparse.Namespace, contents: LogContents) -> list[str]:

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from autosched import __version__
-from autosched.errors import RecordError, UsageError, check_path, named_file
+from autosched.errors import RecordError, named_file, new_file
 from autosched.explaining import explain
 from autosched.html import page, schedule, search
 from autosched.html.numbers import Search, searches_of, workload_of
@@ -104,11 +104,7 @@ def write_report(
 
 def check_output(output: str | Path, replace: bool) -> Path:
     """The path. Raises FileError for one that cannot be, UsageError for one that is there already unless `replace`."""
-    asked = f"report -o {output}"
-    to = check_path(output, asked)
-    if to.exists() and not replace:
-        raise UsageError("the file is there already", asked=asked, legal="--force, or another name")
-    return to
+    return new_file(output, f"report -o {output}", replace)
 
 
 def write_page(text: str, output: str | Path, replace: bool) -> Path:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autosched import te
-from autosched.errors import AutoschedError, ModelError, check_path, named_file
+from autosched.errors import AutoschedError, ModelError, check_path, did_you_mean, named_file
 from autosched.graph.known import Undecided, depends_on, evaluated
 from autosched.graph.model import Array, Graph, Step
 from autosched.graph.onnx import ops
@@ -116,6 +116,25 @@ def read(
     Raises ModelError, which names all operators that are missing, or the node; NeedsValues.
     """
     return _Reader(model, dict(shapes or {}), dict(values or {}), name).graph()
+
+
+def check_shapes(model: onnx.ModelProto, shapes: Shapes) -> None:
+    """Raise ModelError for a shape of something that the model has not."""
+    inputs = {x.name: x for x in model.graph.input}
+    sizes = {_dimension(x, k, d) for x in inputs.values() for k, d in enumerate(x.type.tensor_type.shape.dim)} - {""}
+    for name, given in shapes.items():
+        asked = f"shapes[{name!r}]"
+        if name not in inputs and name not in sizes:
+            legal = f"inputs: {', '.join(inputs) or 'none'}; symbolic dimensions: {', '.join(sorted(sizes)) or 'none'}"
+            why = "the model has no input and no symbolic dimension of this name"
+            raise ModelError(why, asked=asked, legal=did_you_mean(str(name), [*inputs, *sizes]) + legal)
+        if name not in inputs and not isinstance(given, (int, np.integer)):
+            raise ModelError(f"{given!r:.60} is no size of a dimension", asked=asked, legal="one number")
+
+
+def _dimension(info: Any, k: int, d: Any) -> str:
+    """The name of a symbolic dimension of an input; empty for a number."""
+    return "" if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or f"{_word(info.name)}_{k}"
 
 
 class _Reader:
@@ -250,11 +269,12 @@ class _Reader:
         tensor = info.type.tensor_type
         given = self.shapes.get(info.name)
         if given is not None:
+            given = [given] if isinstance(given, (int, np.integer)) else given  # of one dimension
             if not isinstance(given, Sequence) or not all(isinstance(d, (int, np.integer)) and d >= 0 for d in given):
                 raise ModelError(f"{given!r} is no shape", asked=f"shapes[{info.name!r}]", legal="a list of numbers")
             if tensor.HasField("shape") and len(tensor.shape.dim) != len(given):
                 why = f"it has {len(tensor.shape.dim)} dimensions, not {len(given)}"
-                raise ModelError(why, asked=f"shapes[{info.name!r}]")
+                raise ModelError(why, asked=f"shapes[{info.name!r}]", legal="a number for each dimension")
         elif not tensor.HasField("shape"):
             raise ModelError(
                 "its shape is not known", asked=f"input {info.name!r} of {self.name}", legal="`shapes` of load"
@@ -264,11 +284,10 @@ class _Reader:
             wanted = None if given is None else int(given[k])
             fixed = d if isinstance(d, int) else d.dim_value if d.HasField("dim_value") else None
             if wanted is not None and fixed is not None and wanted != fixed and fixed > 0:
-                raise ModelError(f"dimension {k} is {fixed}, not {wanted}", asked=f"shapes[{info.name!r}]")
+                why = f"dimension {k} is {fixed}, not {wanted}"
+                raise ModelError(why, asked=f"shapes[{info.name!r}]", legal="numbers for symbolic dimensions")
             size = wanted if wanted is not None else fixed
-            found.append(
-                size if size is not None and size >= 0 else self._size(d.dim_param or f"{_word(info.name)}_{k}")
-            )
+            found.append(size if size is not None and size >= 0 else self._size(_dimension(info, k, d)))
         return found
 
     def _size(self, name: str) -> Dim:

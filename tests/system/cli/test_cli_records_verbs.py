@@ -158,7 +158,7 @@ def test_export_of_tables(cli: Cli, log: RecordLog, tmp_path: Path) -> None:
     with (tmp_path / "ü b.csv").open() as file:
         assert [row["trial"] for row in csv.DictReader(file)] == ["1", "2", "3", "4"]
     again = cli("records", "export", "pale_blur", "-o", "ü b.csv")
-    assert again.status == 2 and "it is there already\n  another name, or --force" in again.err
+    assert again.status == 2 and "the file is there already\n  --force, or another name" in again.err
     assert cli("records", "export", "pale_blur", "-o", "ü b.csv", "--force", "--json").data["lines"] == 4
     assert cli("records", "export", "pale_blur").out == cli("records", "pale_blur", "--export", "csv").out
 
