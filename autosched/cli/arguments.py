@@ -352,6 +352,9 @@ def report(parser: argparse.ArgumentParser) -> None:
     options.add_page(parser)
     parser.add_argument("--target", metavar="TARGET", default=None, help="searches for this kind of target only")
     options.add_flag(parser, "--watch", "write it again whenever there are new records, until Ctrl-C")
+    options.add_flag(
+        parser, "--compare", "time the best candidates, and the best of each run, in turns: do they differ?"
+    )
     options.add_flag(parser, "--explain", "measure what each call of the best schedules is worth, and show it")
     options.add_records(parser, help="look for workloads in this folder only")
     options.add_json(parser)
