@@ -100,7 +100,8 @@ def _parsed(onnx: Any, action: Any, asked: str) -> Any:
         raise ModelError(f"it is no valid model: {why}", asked=asked, legal="what onnx.checker accepts") from None
     except Exception as error:
         if type(error).__module__.startswith("google.protobuf"):
-            raise ModelError("it is no ONNX file, or not a whole one", asked=asked) from None
+            why = "it is no ONNX file, or not a whole one"
+            raise ModelError(why, asked=asked, legal="a model that onnx.checker accepts") from None
         raise
 
 
