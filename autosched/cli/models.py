@@ -288,7 +288,7 @@ def _verify(compiled: CompiledModel, model: Model, inputs: Arrays) -> int:
     rows = verify(compiled, model.proto, inputs)
     check(rows, model.name)
     if not rows:
-        raise VerificationError("there is nothing to compare", asked=f"run {model.name} --verify")
+        raise VerificationError("there is nothing to compare", asked=f"run {model.name} --verify", legal="a node")
     return len(rows)
 
 

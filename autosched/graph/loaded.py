@@ -190,7 +190,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The outputs of a graph by name, by the oracle."""
     missing = [name for name in graph.inputs if name not in inputs]
     if missing:
-        raise ModelError(f"no value for {', '.join(missing)}", asked=f"run {graph.name}")
+        legal = f"arrays for {', '.join(graph.inputs)}"
+        raise ModelError(f"no value for {', '.join(missing)}", asked=f"run {graph.name}", legal=legal)
     values: dict[Tensor, Array] = {
         t: carried(np.asarray(inputs[name])) for name, t in graph.inputs.items()
     } | graph.constants

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: the standard's own operators are of the domain without a name, which has another spelling
 _STANDARD = ("", "ai.onnx")
+#: what is legal of a model
+_VALID = "what onnx.checker accepts"
 #: bytes that computing constants may take: a model says their shapes, and may say anything
 MOST_CONSTANT_BYTES = 4 << 30
 #: bytes that one tensor may take
@@ -97,11 +99,11 @@ def _parsed(onnx: Any, action: Any, asked: str) -> Any:
         return action()
     except (onnx.checker.ValidationError, OSError, ValueError, RuntimeError, TypeError) as error:
         why = " ".join(str(error).split())[:400]
-        raise ModelError(f"it is no valid model: {why}", asked=asked, legal="what onnx.checker accepts") from None
+        raise ModelError(f"it is no valid model: {why}", asked=asked, legal=_VALID) from None
     except Exception as error:
         if type(error).__module__.startswith("google.protobuf"):
             why = "it is no ONNX file, or not a whole one"
-            raise ModelError(why, asked=asked, legal="a model that onnx.checker accepts") from None
+            raise ModelError(why, asked=asked, legal=_VALID) from None
         raise
 
 
@@ -169,7 +171,11 @@ class _Reader:
         except Undecided as error:
             names = [name for name, t in self.inputs.items() if t is error.tensor]
             if not names:
-                raise ModelError("a shape depends on values that only a run knows", asked=self.name) from None
+                why, legal = (
+                    "a shape depends on values that only a run knows",
+                    "shapes that follow from those of inputs",
+                )
+                raise ModelError(why, asked=self.name, legal=legal) from None
             raise NeedsValues(self.name, names) from None
         outputs = {o.name: _found(scope, o.name, f"output of {self.name}") for o in proto.output}
         types = {o.name: self._declared(o) for o in proto.output}
@@ -188,11 +194,11 @@ class _Reader:
             array = self.onnx.numpy_helper.to_array(proto)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ModelError(
-                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}"
+                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}", legal=_VALID
             ) from None
         self._check_type(array.dtype, f"tensor {proto.name!r}")
         if array.dtype.kind == "f" and np.isnan(array).any():
-            raise ModelError("it holds NaN", asked=f"weights {proto.name!r} of {self.name}")
+            raise ModelError("it holds NaN", asked=f"weights {proto.name!r} of {self.name}", legal="numbers")
         return array
 
     def _dense(self, s: Any) -> Array:
@@ -242,7 +248,9 @@ class _Reader:
         try:
             return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number))
         except KeyError:
-            raise ModelError(f"no type has the number {number}", asked=f"{where} of {self.name}") from None
+            raise ModelError(
+                f"no type has the number {number}", asked=f"{where} of {self.name}", legal=_VALID
+            ) from None
 
     def _input(self, info: Any) -> Value:
         """The placeholder of an input; the constant, where its value is given."""
@@ -312,7 +320,7 @@ class _Reader:
                 nodes.setdefault(called, n.name or (n.output[0] if n.output else ""))
         if missing:
             said = ", ".join(f"{name} ({count}, {nodes[name]!r})" for name, count in missing.most_common())
-            legal = "the operators in docs/onnx.md"
+            legal = "operators that docs/models.md names, and functions of them"
             raise ModelError(f"no such operator: {said}", asked=f"model {self.name}", legal=legal)
 
     def _all_nodes(self, nodes: Any, opsets: Mapping[str, int]) -> Iterator[tuple[Any, Mapping[str, int]]]:
@@ -389,7 +397,11 @@ class _Reader:
             raise
         except AutoschedError as error:
             shapes = ", ".join(repr(x) if isinstance(x, Tensor) else "-" for x in inputs)
-            raise ModelError(str(error), asked=f"{n.op_type} node {name!r} of {self.name} ({shapes})") from error
+            asked, about = (
+                f"{n.op_type} node {name!r} of {self.name} ({shapes})",
+                f"{error.asked}: " if error.asked else "",
+            )
+            raise ModelError(f"{about}{error.why}", asked=asked, legal=error.legal or _VALID) from error
         except TypeError as error:
             if "argument" not in str(error):
                 raise
@@ -415,7 +427,7 @@ class _Reader:
             array = self.onnx.numpy_helper.to_array(proto)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ModelError(
-                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}"
+                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}", legal=_VALID
             ) from None
         self._check_type(array.dtype, "an attribute")
         return array
@@ -445,7 +457,12 @@ class _Reader:
         body = self.onnx.FunctionProto()
         body.ParseFromString(data)
         if not body.node:
-            raise ModelError("the standard has no body for it", asked=f"{n.op_type} node {n.name!r} of {self.name}")
+            asked = f"{n.op_type} node {n.name!r} of {self.name}"
+            raise ModelError(
+                "the standard has no body for it",
+                asked=asked,
+                legal="operators that docs/models.md names, and functions of them",
+            )
         return body, defaults
 
     def _type(self, x: Value) -> Any:
@@ -522,7 +539,7 @@ def _called(n: Any) -> str:
 
 def _found(scope: Mapping[str, Value], name: str, asked: str) -> Value:
     if name not in scope:
-        raise ModelError(f"nothing computes {name!r}", asked=asked)
+        raise ModelError(f"nothing computes {name!r}", asked=asked, legal=_VALID)
     return scope[name]
 
 

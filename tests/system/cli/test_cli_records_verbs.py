@@ -204,6 +204,14 @@ def test_export_for_kernel_tuner_and_optuna(cli: Cli, log: RecordLog, tmp_path: 
     assert cli("records", "export", "records", "-o", "both.journal", "--force").status == 0
 
 
+def test_a_difference_of_what_holds_no_record_is_refused(cli: Cli, log: RecordLog, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("my notes\n")
+    done = cli("records", "diff", log.path, "notes.txt")
+    assert (done.status, done.err.partition("\n")[0]) == (
+        4, "error: records diff notes.txt: no line is a record: notes.txt:1: does not end in a checksum"
+    )  # fmt: skip
+
+
 # -- import -----------------------------------------------------------------------------------------
 DEFINE = """
 from autosched.tvm import auto_scheduler, autotvm, te
