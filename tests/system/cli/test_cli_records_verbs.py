@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,17 @@ def test_a_difference_of_what_holds_no_record_is_refused(cli: Cli, log: RecordLo
     assert (done.status, done.err.partition("\n")[0]) == (
         4, "error: records diff notes.txt: no line is a record: notes.txt:1: does not end in a checksum"
     )  # fmt: skip
+
+
+def test_a_workload_has_its_records_beside_a_folder_of_its_name(cli: Cli, log: RecordLog, tmp_path: Path) -> None:
+    """`export` makes one, in which there are no records; where there are some, they are what is meant."""
+    (tmp_path / "pale_blur").mkdir()
+    (tmp_path / "pale_blur" / "main.c").write_text("int main(void);")
+    assert cli("records", "list", "pale_blur", "--json").data["files"] == [str(log.path)]
+    assert cli("records", "list", "pale_blur/", "--json").data["files"] == []
+    assert cli("report", "pale_blur").status == 0
+    shutil.copy(log.path, tmp_path / "pale_blur" / "other.jsonl")
+    assert cli("records", "list", "pale_blur", "--json").data["files"] == ["pale_blur/other.jsonl"]
 
 
 # -- import -----------------------------------------------------------------------------------------
