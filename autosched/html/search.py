@@ -9,6 +9,7 @@ from autosched.html import page
 from autosched.html.charts import Axis, Cells, Chart, bars, heat, parallel
 from autosched.html.numbers import BEST, VALUES, Search, Study, bests_of_runs, census_of, curve_of, limits_of, study_of
 from autosched.measure.stats import differ, median_interval, speedup_interval
+from autosched.noise import undisturbed
 from autosched.records import Record
 from autosched.report.text import census, count, duration, knobs, plural, ratio, seconds
 from autosched.space.workload import Workload
@@ -111,8 +112,9 @@ def best_table(search: Search) -> str:
     rows = []
     for n, r in enumerate(search.ranked[:TOP], 1):
         limits = ""
-        if len(r.samples) >= 3:
-            low, high = median_interval(r.samples)
+        calm = undisturbed(r.samples)  # as the time beside it
+        if len(calm) >= 3:
+            low, high = median_interval(calm)
             limits = f"{seconds(low)} to {seconds(high)}" if math.isfinite(high) else ""
         verified = "" if r.verified == "no" else r.verified
         of_best = ratio(search.ranked[0].seconds / r.seconds) if r.seconds else ""

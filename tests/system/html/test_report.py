@@ -131,6 +131,12 @@ def test_runs_and_candidates_are_judged_as_compare_judges() -> None:
     assert said.verdict() == str(judged) and str(judged).startswith("A is faster: B takes 2 times")
 
 
+def test_limits_of_a_time_are_those_of_the_samples_that_it_is_the_median_of() -> None:
+    """On a busy machine most samples waited for a core; the limits were beside the time."""
+    calm, waited = (1e-4, 1.01e-4, 1.02e-4, 1e-4, 1e-4, 0.99e-4), (5e-4,) * 9
+    assert "99.0 us to 102 us1.00x" in read(report_html([record(0, samples=(*waited, *calm))]))
+
+
 def test_knobs_are_ranked_by_what_they_explain(records) -> None:
     ran = [r for r in records if r.ok and r.knobs]
     shares = importance(["rows", "lanes"], ran)
