@@ -200,8 +200,12 @@ def test_export_for_kernel_tuner_and_optuna(cli: Cli, log: RecordLog, tmp_path: 
     assert cli("records", "export", "records", "-o", "both.journal").status == 0
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend("both.journal"))
     assert sorted(s.n_trials for s in optuna.get_all_study_summaries(storage)) == [1, 4]
+    RecordLog(tmp_path / "records" / "a.llvm.jsonl").append(
+        scripted.record(8, 1e-3, workload={**scripted.WORKLOAD, "name": "a"})
+    )
     again = cli("records", "export", "records", "-o", "both.journal")
-    assert again.status == 2 and "it has a study of this name\n  --force, or choose another file" in again.err
+    assert len(optuna.get_all_study_names(storage)) == 2, "all of them or none"
+    assert again.status == 2 and "it has a study of this name\n  --force, or another file" in again.err
     assert cli("records", "export", "records", "-o", "both.journal", "--force").status == 0
 
 
