@@ -379,7 +379,7 @@ def cache(parser: argparse.ArgumentParser) -> None:
     )
     options.add_list(parser, "--only", "KIND", "this kind, such as builds or predictions; may be repeated")
     parser.add_argument(
-        "--older", metavar="TIME", type=options.duration("--older"), default=30 * 86_400.0,
+        "--older", metavar="TIME", type=options.duration("--older"),
         help="prune what was last used so long ago; default 30d",
     )  # fmt: skip
     options.add_json(parser)
