@@ -361,6 +361,12 @@ def plans_to_try(
         yield from _family(w, target, called, chosen)
     asked: dict[str, Any] = {"key": w.key, "target": target, "device": device, "sizes": sizes}
     choices = _without_lone_defaults(ranked(believed, **asked, facts=facts))
+    if choices and predicting.is_on() and _is_unproven(choices[0].record, believed):
+        guess, _ = predicting.foreseen(w, target, device, sizes, limit_s=limit_s)
+        if guess is not None and not _was_tried(guess, choices[0].record, believed):
+            found = _guessed(w, target, called, guess, "the default schedule was measured, but not beside it")
+            if found is not None:
+                yield found
     why = "no record of this workload"
     for choice in [*choices, *predicted(believed, **asked)]:
         found = _replayed(w, target, called, choice.record)
@@ -398,6 +404,22 @@ def _without_lone_defaults(choices: Sequence[Choice]) -> list[Choice]:
         (c.record.device_name, repr(sorted(c.record.sizes.items()))) for c in choices if c.record.sketch != DEFAULT
     }
     return [c for c in choices if (c.record.device_name, repr(sorted(c.record.sizes.items()))) in rivals]
+
+
+def _is_unproven(r: Record, records: Sequence[Record]) -> bool:
+    """Whether it is a default schedule that is ahead of what a search had tried when it ended too early, without a
+    play-off."""
+    return r.sketch == DEFAULT and not any(x.playoff for x in records if _beside(x, r))
+
+
+def _was_tried(guess: Foreseen, r: Record, records: Sequence[Record]) -> bool:
+    """Whether the prediction was measured where `r` was, however that ended."""
+    return any((x.trace, x.knobs) == (guess.trace, guess.knobs) and x.status != PREDICTED
+               for x in records if _beside(x, r))  # fmt: skip
+
+
+def _beside(x: Record, r: Record) -> bool:
+    return (x.device_name, x.sizes) == (r.device_name, r.sizes)
 
 
 def _guessed(w: Workload, target: Target, called: str, guess: Foreseen, why: str) -> Plan | None:

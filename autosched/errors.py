@@ -128,6 +128,15 @@ def check_path(path: object, asked: str) -> Path:
     return Path(name)
 
 
+def new_file(path: object, asked: str, force: bool = False, *, what: str = "name") -> Path:
+    """The path of a file to write. Raises the errors of `check_path`, UsageError for one that is there already unless
+    `force`; another `what` is the way out."""
+    to = check_path(path, asked)
+    if not force and os.path.lexists(to):
+        raise UsageError("the file is there already", asked=asked, legal=f"--force, or another {what}")
+    return to
+
+
 @contextmanager
 def named_file(asked: str) -> Iterator[None]:
     """Raise FileError where this cannot read or write a file of the user's, which `asked` names."""

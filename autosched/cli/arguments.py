@@ -110,6 +110,7 @@ def build(parser: argparse.ArgumentParser) -> None:
     options.add_workload(parser)
     options.add_target(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="save the compiled module, for Module.load(FILE)")
+    options.add_force(parser)
     options.add_effort(parser)
     options.add_source(parser)
 
@@ -130,7 +131,7 @@ def export(parser: argparse.ArgumentParser) -> None:
     options.add_target(parser)
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
     parser.add_argument("--name", metavar="NAME", help="the name of the function in C; default the workload's")
-    options.add_flag(parser, "--force", "replace files that are there")
+    options.add_force(parser, "files that are there")
     options.add_effort(parser)
     options.add_source(parser)
 
@@ -153,6 +154,7 @@ def run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="OUT_IMAGE", help="its extension chooses the format; default IN_IMAGE.WORKLOAD.png"
     )
+    options.add_force(parser)
     options.add_target(parser)
     options.add_records(parser, help=options.FROM)
     options.add_flag(parser, "--bounds-check", "stop with an error where a read leaves its tensor (llvm and c)")
@@ -230,7 +232,7 @@ def choose(parser: argparse.ArgumentParser) -> None:
     options.add_flag(parser, "--yes", "ask nothing: take what is predicted best for the rest")
     options.add_flag(parser, "--measure", "build it, verify it, time it beside the default schedule, and record it")
     parser.add_argument("-o", "--output", metavar="FILE.py", help="write the schedule to a file")
-    options.add_flag(parser, "--force", "replace a file that is there")
+    options.add_force(parser)
     options.add_records(parser, help="folder of the records to show and, with --measure, to add to")
     options.add_json(parser)
 
@@ -310,6 +312,7 @@ def simulate(parser: argparse.ArgumentParser) -> None:
     options.add_list(parser, "--prime", "SPACE", about)
     options.add_count(parser, "--prime-trials", "default %(default)s", default=100)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the curves: .svg, or .json with all figures")
+    options.add_force(parser)
     options.add_count(parser, "--processes", "default one per CPU")
     options.add_flag(parser, "--renew", "compute the features of the spaces again, write them, and stop")
     options.add_records(parser, help="folder whose subfolder `simulated` holds the spaces")
@@ -349,6 +352,9 @@ def report(parser: argparse.ArgumentParser) -> None:
     options.add_page(parser)
     parser.add_argument("--target", metavar="TARGET", default=None, help="searches for this kind of target only")
     options.add_flag(parser, "--watch", "write it again whenever there are new records, until Ctrl-C")
+    options.add_flag(
+        parser, "--compare", "time the best candidates, and the best of each run, in turns: do they differ?"
+    )
     options.add_flag(parser, "--explain", "measure what each call of the best schedules is worth, and show it")
     options.add_records(parser, help="look for workloads in this folder only")
     options.add_json(parser)
@@ -373,7 +379,7 @@ def cache(parser: argparse.ArgumentParser) -> None:
     )
     options.add_list(parser, "--only", "KIND", "this kind, such as builds or predictions; may be repeated")
     parser.add_argument(
-        "--older", metavar="TIME", type=options.duration("--older"), default=30 * 86_400.0,
+        "--older", metavar="TIME", type=options.duration("--older"),
         help="prune what was last used so long ago; default 30d",
     )  # fmt: skip
     options.add_json(parser)

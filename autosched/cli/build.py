@@ -16,7 +16,7 @@ from autosched.cli import options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import choose_tunable, sizes_of
 from autosched.codegen.artifact import Artifact
-from autosched.errors import UsageError, WorkloadError, named_file
+from autosched.errors import UsageError, WorkloadError, named_file, new_file
 from autosched.front import build
 from autosched.raw.kernel import RawKernel
 from autosched.report.summary import Standing, standing
@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     file = Path(args.output or "").expanduser()
     if args.output is not None and (os.path.isdir(file) or not os.path.isdir(file.parent)):
         raise UsageError("it is no place for a file", asked=f"--output {file}", legal="a file in an existing folder")
+    if args.output is not None:
+        new_file(file, f"build -o {args.output}", args.force)
     if not isinstance(workload, Workload):
         return _build_kernel(args, workload)
     begun = time.perf_counter()

@@ -20,7 +20,15 @@ _ABOUT = {
 }
 
 
+#: seconds after which `prune` takes what was not used
+OLDER_S = 30 * 86_400.0
+
+
 def run(args: argparse.Namespace) -> int:
+    if args.older is not None and args.action != "prune":  # `clear` would remove all, however new
+        raise UsageError(
+            "that is for what is pruned", asked=f"cache {args.action} --older", legal="cache prune --older"
+        )
     kept = build_cache.kinds()
     if unknown := [k for k in args.only if k not in {**_ABOUT, **kept}]:
         legal = did_you_mean(unknown[0], [*kept]) or f"there are: {', '.join(kept) or 'none'}"
@@ -30,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action != "list":
         going = [f for files in chosen.values() for f in files]
         if args.action == "prune":
-            going = [f for f in going if _age(f) > args.older]
+            going = [f for f in going if _age(f) > (args.older or OLDER_S)]
         report["removed"], report["freed_bytes"] = len(going), build_cache.remove(going)
         chosen = {k: [f for f in files if f.exists()] for k, files in chosen.items()}
     report["kept"] = {

@@ -13,7 +13,7 @@ from autosched.building import search_space
 from autosched.cli import options
 from autosched.cli.tune import exit_status
 from autosched.cli.workloads import choose_workload, command, sizes_of
-from autosched.errors import AutoschedError, UsageError, check_path, did_you_mean, named_file
+from autosched.errors import AutoschedError, UsageError, did_you_mean, named_file, new_file
 from autosched.explaining.choices import Choices, Option
 from autosched.predicting import machine_model
 from autosched.records import PREDICTED, Record, Task, read_workload
@@ -59,10 +59,7 @@ def run(args: argparse.Namespace) -> int:
 def _check_output(args: argparse.Namespace) -> None:
     if args.output is None:
         return
-    if check_path(args.output, f"choose -o {args.output}").exists() and not args.force:
-        raise UsageError(
-            "the file is there already", asked=f"choose -o {args.output}", legal="--force, or another name"
-        )
+    new_file(Path(args.output).expanduser(), f"choose -o {args.output}", args.force)
 
 
 def _records(space: SearchSpace, workload: Workload, folder: str | None) -> list[Record]:

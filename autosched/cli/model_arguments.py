@@ -42,6 +42,7 @@ def compile_model(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="the folder to write, or a library with the weights inside, x.so or x.tar",
     )
+    options.add_force(parser, "files that are there")
     options.add_effort(parser)
     options.add_flag(parser, "--arrays", "with --target c: weights as C arrays, too, so that nothing has to be loaded")
     options.add_source(parser)
@@ -79,6 +80,7 @@ def run_model(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_inputs(parser)
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs")
+    options.add_force(parser)
     options.add_flag(parser, "--profile", "print each kernel: time, share of the roofline, origin of its schedule")
     options.add_flag(parser, "--verify", "compare every intermediate with onnx.reference; exit status 5 if one differs")
     parser.add_argument("--compare", choices=("onnxruntime",), help="time another runtime beside it")

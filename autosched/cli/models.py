@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from autosched.cli.failures import interrupted_status
 from autosched.cli.model_arguments import LIBRARIES, TASK_TRIALS
 from autosched.cli.model_inputs import read_inputs
 from autosched.cli.tune import search_arguments
-from autosched.errors import ModelError, UsageError, VerificationError, check_path, named_file
+from autosched.errors import ModelError, UsageError, VerificationError, check_path, named_file, new_file
 from autosched.graph import CompiledModel, Model, TunedModel, load
 from autosched.graph.running import Executable
 from autosched.graph.timing import medians
@@ -66,16 +67,21 @@ def _shapes(words: list[str]) -> dict[str, Any]:
 
 # -- compile --------------------------------------------------------------------------------------
 def _compile(args: argparse.Namespace, model: Model) -> int:
+    output = check_path(args.output, f"compile -o {args.output}").expanduser()
+    if args.output.endswith(LIBRARIES):
+        new_file(output, f"compile -o {args.output}", args.force)
+    else:  # all folders have it, and compiling takes long
+        new_file(output / "README.md", f"compile -o {args.output}: README.md", args.force, what="folder")
     compiled, took = _compiled(args, model)
     report: dict[str, Any] = {"model": model.name, "output": args.output, "build_s": took}
     if args.output.endswith(LIBRARIES):
         if args.arrays:
             raise UsageError("a library has the weights inside", asked=f"--arrays -o {args.output}", legal="a folder")
-        compiled.save(args.output)
-        size = os.stat(args.output).st_size
+        compiled.save(output)
+        size = output.stat().st_size
         report["files"], told = {os.path.basename(args.output): size}, f"{size:,} bytes, weights inside"
     else:
-        written = compiled.export(args.output, arrays=args.arrays)
+        written = compiled.export(output, arrays=args.arrays, force=args.force)
         report["files"], told = dict(written.files), str(written)
     if args.json:
         options.emit(report)
@@ -178,6 +184,8 @@ def _prepared(args: argparse.Namespace, model: Model) -> tuple[CompiledModel, Ar
 
 
 def _run(args: argparse.Namespace, model: Model) -> int:
+    if args.output is not None:
+        _arrays_file(args)  # before the work
     compiled, inputs, given, took = _prepared(args, model)
     outputs = compiled.run(inputs)
     report: dict[str, Any] = {"model": model.name, "target": str(compiled.target), "build_s": took}
@@ -211,6 +219,8 @@ def _run_library(args: argparse.Namespace) -> int:
                                    ("--shape", args.shape)) if is_given]  # fmt: skip
     if asked:
         raise UsageError("a library has no kernels apart, and no model", asked=", ".join(asked), legal="MODEL.onnx")
+    if args.output is not None:
+        _arrays_file(args)
     model = Executable.load(args.source)
     params = {p.name: p for p in model.inputs}
 
@@ -238,12 +248,19 @@ def _tell_random(names: Sequence[str], given: Arrays) -> None:
         _note(f"random values for {', '.join(missing)}")
 
 
+def _arrays_file(args: argparse.Namespace) -> Path:
+    """The file of the outputs, which NumPy lets end in .npz. Raises the errors of `new_file`."""
+    asked = f"run -o {args.output}"
+    path = check_path(args.output, asked).expanduser()
+    return new_file(path if path.suffix == ".npz" else Path(f"{path}.npz"), asked, args.force)
+
+
 def _tell_outputs(args: argparse.Namespace, outputs: Arrays, report: dict[str, Any]) -> None:
     """Write the outputs where they were asked for, and print a line for each, or all as JSON."""
     if args.output is not None:
         there = {k: v for k, v in outputs.items() if v is not None}
         with named_file(f"--output {args.output}"):
-            np.savez(check_path(args.output, f"--output {args.output}"), **there)
+            np.savez(_arrays_file(args), **there)
     if args.json:
         options.emit(report | {"outputs": {name: _described(x) for name, x in outputs.items()}})
         return
@@ -271,7 +288,7 @@ def _verify(compiled: CompiledModel, model: Model, inputs: Arrays) -> int:
     rows = verify(compiled, model.proto, inputs)
     check(rows, model.name)
     if not rows:
-        raise VerificationError("there is nothing to compare", asked=f"run {model.name} --verify")
+        raise VerificationError("there is nothing to compare", asked=f"run {model.name} --verify", legal="a node")
     return len(rows)
 
 
@@ -289,8 +306,9 @@ def _beside(args: argparse.Namespace, model: Model, inputs: Arrays) -> Callable[
 
 
 def _described(x: Any) -> str:
-    if not isinstance(x, np.ndarray):
+    if x is None or isinstance(x, list):
         return "nothing" if x is None else f"a sequence of {plural(len(x), 'tensor')}"
+    x = np.asarray(x)  # it may lie on a device
     told = f"{x.dtype}{list(x.shape)}"
     if not x.size or x.dtype.kind not in "fiu":
         return told

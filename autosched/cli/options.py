@@ -264,7 +264,12 @@ def add_budget(parser: argparse.ArgumentParser, about: str) -> None:
 def add_page(parser: argparse.ArgumentParser) -> None:
     """The file of a report."""
     parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default %(default)s")
-    add_flag(parser, "--force", "replace a file that is there")
+    add_force(parser)
+
+
+def add_force(parser: argparse.ArgumentParser, what: str = "a file that is there") -> None:
+    """What every verb asks for before it writes over something."""
+    add_flag(parser, "--force", f"replace {what}")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -208,7 +208,7 @@ def export(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", default=None,
         help="default standard output, for csv and for t4 of one task",
     )  # fmt: skip
-    options.add_flag(parser, "--force", "replace a file, or a study of the same name, that is there")
+    options.add_force(parser, "a file, or a study of the same name, that is there")
     _add_folder(parser)
     options.add_json(parser)
 

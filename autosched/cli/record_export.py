@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from autosched.cli import options
 from autosched.cli.records import files_of
-from autosched.errors import RecordError, UsageError, named_file
+from autosched.errors import RecordError, UsageError, named_file, new_file
 from autosched.places import write_whole
 from autosched.records import (
     LogContents,
@@ -27,7 +27,7 @@ from autosched.records import (
     to_study,
     to_t4,
 )
-from autosched.records.exporting import DATABASES
+from autosched.records.exporting import DATABASES, studies_in, study_name
 from autosched.report.text import plural
 
 #: ends of names -> what is written where nobody says; those of a database are Optuna's
@@ -83,8 +83,7 @@ def _check(args: argparse.Namespace, kind: str) -> None:
 
 
 def _refuse_to_replace(args: argparse.Namespace, file: Path) -> None:
-    if file.exists() and not args.force:
-        raise UsageError("it is there already", asked=f"records export -o {file}", legal="another name, or --force")
+    new_file(file, f"records export -o {file}", args.force)
 
 
 def _csv(args: argparse.Namespace, contents: LogContents) -> list[str]:
@@ -131,12 +130,13 @@ def _json(records: Any) -> bytes:
 def _optuna(args: argparse.Namespace, contents: LogContents) -> list[str]:
     if not contents.records:
         raise RecordError("there are no records", asked="records export --format optuna", legal="records of some task")
-    for records in by_task(contents.records).values():
-        try:
-            study = to_study(records, args.output, replace=args.force)
-        except UsageError as error:
-            legal = error.legal.replace("replace it", "--force")
-            raise UsageError(error.why, asked=error.asked, legal=legal) from None
+    tasks = {study_name(records[0]): records for records in by_task(contents.records).values()}
+    there = [] if args.force else [name for name in studies_in(args.output) if name in tasks]
+    if there:  # before the first is written
+        legal = "--force, or another file"
+        raise UsageError("it has a study of this name", asked=f"{args.output}: {there[0]}", legal=legal)
+    for records in tasks.values():
+        study = to_study(records, args.output, replace=args.force)
         print(f"{study.study_name}: {plural(len(study.trials), 'trial')}", file=sys.stderr)
     return [args.output]
 

@@ -119,6 +119,9 @@ def _prune(args: argparse.Namespace) -> int:
 
 def _diff(args: argparse.Namespace) -> int:
     sides = [read_files(_side(word), keep=Slimmer()) for word in (args.before, args.after)]
+    for word, side in zip((args.before, args.after), sides, strict=True):
+        if side.problems and not side.records:
+            raise RecordError(f"no line is a record: {side.problems[0]}", asked=f"records diff {word}", legal="records")
     changes = difference(*(side.records for side in sides))
     for problem in (p for side in sides for p in side.problems):
         print(f"warning: {problem}", file=sys.stderr)

@@ -109,7 +109,9 @@ def files_of(sources: Sequence[str], folder: str | None, *, packaged: bool = Tru
     for source in sources:
         path = Path(source).expanduser()
         if os.path.isdir(path):
-            files += sorted(path.glob("*.jsonl"))
+            logs = sorted(path.glob("*.jsonl"))
+            is_name = len(path.parts) == 1 and not source.endswith(os.sep)  # such as a folder that `export` has written
+            files += logs if logs or not is_name else find_files(source, None, folder, packaged=packaged)
         elif os.path.exists(path) or path.suffix == ".jsonl" or len(path.parts) > 1:
             files.append(path)
         else:

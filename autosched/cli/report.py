@@ -24,12 +24,14 @@ def run(args: argparse.Namespace) -> int:
     commands = [f"{options.program()} report {shlex.join([*args.sources, '-o', args.output])}"]
     commands[:0] = [f"{options.program()} tune {shlex.quote(s)}" for s in args.sources if Path(s).suffix != ".jsonl"]
 
-    explained = files[0].parent if args.explain and files else None
+    folder = files[0].parent if files else None
+    explained, compared = folder if args.explain else None, folder if args.compare else None
 
     def write(replace: bool) -> Path:
         return write_report(
             files, args.output, replace=replace, chosen=lambda r: target is None or r.target_kind == target.kind,
-            title=title, commands=commands, explained=explained, refresh_s=EVERY_S if args.watch else 0,
+            title=title, commands=commands, explained=explained, compared=compared,
+            refresh_s=EVERY_S if args.watch else 0,
         )  # fmt: skip
 
     written = write(args.force)

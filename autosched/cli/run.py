@@ -12,7 +12,7 @@ from autosched.building import build
 from autosched.cli import images, options
 from autosched.cli.show import provenance_line
 from autosched.cli.workloads import check_image, choose_workload
-from autosched.errors import UsageError, VerificationError
+from autosched.errors import UsageError, VerificationError, new_file
 from autosched.measure.verify import allowed_error, compare
 from autosched.report.text import seconds
 from autosched.runtime.module import Module
@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     _check_result(workload)
     output = Path(args.output) if args.output is not None else _default_output(source, workload, image)
     images.check_output(output)
+    new_file(output.expanduser(), f"run -o {output}", args.force)
     module = build(
         workload,
         args.target,

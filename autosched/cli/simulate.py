@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from autosched.cli import options
-from autosched.errors import RecordError, UsageError
+from autosched.errors import UsageError, named_file, new_file
+from autosched.places import write_whole
 from autosched.report.text import count, duration, table
 from autosched.search import DEFAULT
 from autosched.simulate.curves import Curves, Figures, as_json, compare, curves_of, drawing, overall
@@ -31,6 +32,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"{suffix or 'no ending'} is not known", asked=f"--output {args.output}", legal=".svg or .json"
         )
+    if args.output and not args.renew:
+        new_file(args.output, f"simulate -o {args.output}", args.force)
     names = [*known] if args.spaces == ["all"] else list(dict.fromkeys(args.spaces))
     files = {name: Path(name) if name.endswith(SUFFIX) else known.get(name, Path()) for name in (*names, *args.prime)}
     spaces = {name: find_space(name, records) for name in files}
@@ -110,10 +113,8 @@ def _write(output: str | None, figures: list[Figures], curves: list[Curves], fac
     if output is None:
         return
     text = drawing(curves) if output.endswith(".svg") else json.dumps(as_json(figures, curves, facts), indent=1) + "\n"
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise RecordError(f"it cannot be written: {error.strerror}", asked=f"--output {output}") from None
+    with named_file(f"simulate -o {output}"):
+        write_whole(Path(output), lambda out: out.write(text.encode()))
 
 
 def report(figures: list[Figures], elapsed_s: float) -> list[str]:

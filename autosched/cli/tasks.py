@@ -85,4 +85,6 @@ def _lines(result: TasksResult) -> list[str]:
     ]
     lines = table(rows, ["task", "weight", "trials", "default", "best", "speed-up"], right=(1, 2, 3, 4, 5))
     total = f"total: {seconds(result.default_objective)} -> {seconds(result.objective)}"
+    if not math.isfinite(result.objective):  # a sum of all, of which some have no time
+        total = "no total, as not all tasks were reached"
     return [*lines, f"{total}; {plural(result.trials, 'trial')} in {duration(result.elapsed_s)}"]

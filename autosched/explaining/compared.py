@@ -13,7 +13,7 @@ from autosched.errors import MeasureError, RecordError, UsageError, raised_in
 from autosched.explaining.explanation import ROUNDS, Bench, Result, Variant
 from autosched.explaining.subject import Explainable, Subject, best_of, only_winner, subject_of
 from autosched.measure.protocol import MeasureOptions
-from autosched.measure.stats import judge, speedup_interval
+from autosched.measure.stats import Difference, differ
 from autosched.noise import typical
 from autosched.raw.kernel import RawKernel
 from autosched.records import read_files
@@ -80,9 +80,7 @@ class Comparison:
         """The result in one line."""
         if self.same_code:
             return "tie: both compile to the same code"
-        low, high = self.interval
-        took = f"B takes {self.ratio:.3g} times the time of A (95 %: {low:.3g} - {high:.3g}, {self.rounds} rounds)"
-        return f"{self.faster.upper()} is faster: {took}" if self.faster else f"tie: {took}"
+        return str(Difference(self.ratio, self.interval, self.faster, self.rounds))
 
 
 def compare(
@@ -128,12 +126,9 @@ def compare(
         about = repr(first.workload), str(first.target), describe_device(first.target)["name"], bench.sizes
         if found.same_code:
             return Comparison(*about, names, (bench.seconds, bench.seconds), 1.0, (1.0, 1.0), "", True, 0)
-        interval = speedup_interval(found.samples, found.baseline)
+        d = differ(found.baseline, found.samples)
         times = typical(found.baseline), typical(found.samples)
-        order = judge([found.baseline, found.samples])
-        decided = len(order.tied_with_best) == 1 and not interval[0] <= 1 <= interval[1]
-        faster = "ab"[order.ranking[0]] if decided else ""
-        return Comparison(*about, names, times, times[1] / times[0], interval, faster, False, len(found.samples))
+        return Comparison(*about, names, times, d.ratio, d.interval, d.faster, False, len(found.samples))
 
 
 def default_of(w: Tunable, to: Target, sizes: dict[str, int]) -> tuple[list[Any], dict[str, int]]:

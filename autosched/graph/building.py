@@ -94,7 +94,7 @@ def build_one(w: Workload, name: str, target: Target, effort: str, records: str 
             if plan.provenance["kind"] == "default":
                 raise
             last = error
-    raise last or ModelError("nothing to build", asked=name)
+    raise last or ModelError("nothing to build", asked=name, legal="a schedule that applies")
 
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:

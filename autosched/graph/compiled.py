@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from autosched.graph.running import Executable, Output
 from autosched.graph.weights import as_block, described
 from autosched.ir.dtype import dtype
 from autosched.ir.printer import file_name
+from autosched.runtime.launch import LaunchPlan
 from autosched.runtime.module import Module
 from autosched.space.workload import Workload
 from autosched.target import Target
@@ -134,39 +135,53 @@ class CompiledModel:
         """
         self.executable.save(path)
 
-    def export(self, folder: str | os.PathLike[str], *, arrays: bool = False) -> Exported:
+    def export(self, folder: str | os.PathLike[str], *, arrays: bool = False, force: bool = True) -> Exported:
         """Write what needs nothing of this library: for c, C99 that `cc` builds alone; for llvm, objects, a header and
         a shared library; for opencl, kernels and a launcher. `weights.bin` has the weights.
 
         arrays: weights as C arrays, too, for the target c
+        force:  replace files that are there already
 
-        Raises BuildError or FileError.
+        Raises BuildError or FileError, UsageError for a file that is there already unless `force`.
         """
         if self.target.kind == "c":
-            return export_c(self.program, folder, self.target, arrays=arrays)
+            return export_c(self.program, folder, self.target, arrays=arrays, force=force)
         if arrays:
             raise TargetError("arrays of C are for C", asked=f"export, target {self.target}", legal="the target c")
         export = export_opencl if self.target.kind == "opencl" else export_llvm
-        return export(self.program, folder, self.target)
+        return export(self.program, folder, self.target, force=force)
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> list[Timed]:
-        """The median time of each call of a kernel over some runs, in order. For llvm and c."""
-        module = Module(linked(self.program, self.target, profile=True), self.target)
-        given = self.executable.checked(inputs)
-        taken = []
-        for _ in range(repeat + 1):
-            found = module(*given, *self.executable.weight_arguments)
-            taken.append(np.array(found[-1] if isinstance(found, (tuple, list)) else found))
-        median = np.median(np.stack(taken[1:]), axis=0)
+        """The median time of each call of a kernel over some runs, in order; on a device by the device's clock."""
+        given = [*self.executable.checked(inputs), *self.executable.weight_arguments]
+        clocked = self._on_device if self.target.kind == "opencl" else self._on_host
+        median = np.median(np.stack(clocked(given, repeat + 1)[1:]), axis=0)
         return [
             Timed(
                 call.name,
                 self.cut.kernels[call.kernel].workload,
                 self.modules[call.kernel].provenance,
-                float(ns) * 1e-9,
+                float(seconds),
             )
-            for call, ns in zip(self.program.calls, median, strict=True)
+            for call, seconds in zip(self.program.calls, median, strict=True)
         ]
+
+    def _on_host(self, given: Sequence[Any], runs: int) -> list[Array]:
+        """The seconds of each call in each run."""
+        module = Module(linked(self.program, self.target, profile=True), self.target)
+        found = [module(*given) for _ in range(runs)]
+        return [np.array(x[-1] if isinstance(x, (tuple, list)) else x) * 1e-9 for x in found]
+
+    def _on_device(self, given: Sequence[Any], runs: int) -> list[Array]:
+        """The same, of which each call may be several launches, or none."""
+        f = self.executable.module
+        numbered = zip(f.artifact.meta["calls"], LaunchPlan.of(f.artifact).launches, strict=True)
+        numbers = [number for number, launch in numbered if launch.runs({})]
+        taken = [np.zeros(len(self.program.calls)) for _ in range(runs)]
+        with f.bound(given) as bound:
+            for row in taken:
+                np.add.at(row, numbers, cast(Any, bound).times() if numbers else [])
+        return taken
 
     def intermediates(self, inputs: Mapping[str, Any], wanted: Sequence[Tensor]) -> dict[Tensor, Array]:
         """The values of tensors that lie in memory between kernels (`values_of`), after one run."""
@@ -223,8 +238,7 @@ def linked(program: Program, target: Target, *, profile: bool = False) -> Artifa
         return compile_c_program(program, target, profile=profile)
     if target.kind == "opencl" and not profile:
         return merge_launches(program, target)
-    legal = "llvm and c" if profile else "llvm, c and opencl"
-    raise TargetError("there is no such function of a model", asked=f"target {target}", legal=legal)
+    raise TargetError("there is no such function of a model", asked=f"target {target}", legal="llvm, c and opencl")
 
 
 def _numpy(p: Param) -> np.dtype[Any]:

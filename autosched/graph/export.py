@@ -26,12 +26,15 @@ from autosched.runtime.module import Module
 from autosched.target import Target, cpu_count
 
 
-def export_c(program: Program, folder: str | os.PathLike[str], target: Target, *, arrays: bool = False) -> Exported:
+def export_c(
+    program: Program, folder: str | os.PathLike[str], target: Target, *, arrays: bool = False, force: bool = True
+) -> Exported:
     """Write C99 that `cc` builds alone.
 
     NAME.c and NAME.h: `NAME(inputs.., weights, outputs..)`; a source for each kernel; `weights.bin`; and what
-    `exporting.folder` adds: `main.c`, which runs it, a Makefile, a Python package. What is there already is replaced.
+    `exporting.folder` adds: `main.c`, which runs it, a Makefile, a Python package.
 
+    force:  replace what is there already
     arrays: the weights as `weights.c`, too, in which case nothing has to be loaded; for each MB of them gcc takes half
             a second and 30 MB of memory
 
@@ -42,10 +45,11 @@ def export_c(program: Program, folder: str | os.PathLike[str], target: Target, *
     files: dict[str, str | bytes] = {f"{name}.c": c_source.entry_source(program)}
     files |= {f"{c_name(k.signature.name)}.c": k.texts.get("inner", k.texts["source"]) for k in program.kernels}
     files[f"{name}.h"] = c_source.header_source(program, arrays=arrays)
-    return write_folder(_interface(program, target), folder, files, "export_c", streams=_weights(program, arrays))
+    f = _interface(program, target)
+    return write_folder(f, folder, files, "export_c", streams=_weights(program, arrays), force=force)
 
 
-def export_llvm(program: Program, folder: str | os.PathLike[str], target: Target) -> Exported:
+def export_llvm(program: Program, folder: str | os.PathLike[str], target: Target, *, force: bool = True) -> Exported:
     """Write machine code: objects, NAME.h, `weights.bin`, and libNAME.so unless it is for another machine or there is
     no C compiler; and what `exporting.folder` adds.
 
@@ -58,10 +62,10 @@ def export_llvm(program: Program, folder: str | os.PathLike[str], target: Target
     files: dict[str, str | bytes] = {f"{n}.o": code for n, code in zip(names, artifact.objects, strict=True)}
     files[f"{name}.h"] = c_source.header_source(program, memory=False)
     f = _interface(program, target, artifact)
-    return write_folder(f, folder, files, "export_llvm", streams=_weights(program), module=module)
+    return write_folder(f, folder, files, "export_llvm", streams=_weights(program), module=module, force=force)
 
 
-def export_opencl(program: Program, folder: str | os.PathLike[str], target: Target) -> Exported:
+def export_opencl(program: Program, folder: str | os.PathLike[str], target: Target, *, force: bool = True) -> Exported:
     """Write NAME.cl, a launcher in C for OpenCL 1.2 (NAME.c, NAME.h), `weights.bin`, and what `exporting.folder` adds.
 
     Raises what `merging.merge_launches` does, FileError where a file cannot be written.
@@ -71,7 +75,7 @@ def export_opencl(program: Program, folder: str | os.PathLike[str], target: Targ
     begins = {len(program.inputs) + i: start for i, start in enumerate(weight_offsets(program)[0])}
     source, head = cl_launcher.launcher(f, merged, begins)
     files: dict[str, str | bytes] = {f"{name}.cl": merged.code.decode(), f"{name}.c": source, f"{name}.h": head}
-    return write_folder(f, folder, files, "export_opencl", streams=_weights(program))
+    return write_folder(f, folder, files, "export_opencl", streams=_weights(program), force=force)
 
 
 def _interface(program: Program, target: Target, code: Artifact | None = None) -> Interface:

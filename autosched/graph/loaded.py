@@ -12,7 +12,7 @@ from autosched.effort import EFFORTS, check_effort
 from autosched.errors import ModelError
 from autosched.graph.compiled import CompiledModel
 from autosched.graph.model import Array, Graph, restored, tensors_of
-from autosched.graph.onnx.reading import NeedsValues, Shapes, parse, read, stem_of
+from autosched.graph.onnx.reading import NeedsValues, Shapes, check_shapes, parse, read, stem_of
 from autosched.graph.small import carried, returned
 from autosched.graph.tuning import TunedModel, tune_model
 from autosched.runtime.device import resolve_target
@@ -178,16 +178,20 @@ def load(
 
     shapes: sizes of symbolic dimensions by name (`{"batch": 8}`), or whole shapes of inputs (`{"data": [1, 3, 8, 8]}`)
 
-    Raises ModelError for a file that is no valid model, FileError where it cannot be read.
+    Raises ModelError for a file that is no valid model, and for shapes of what it does not have; FileError where it
+    cannot be read.
     """
-    return Model(parse(source), shapes, name or stem_of(source))
+    proto = parse(source)
+    check_shapes(proto, shapes or {})
+    return Model(proto, shapes, name or stem_of(source))
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The outputs of a graph by name, by the oracle."""
     missing = [name for name in graph.inputs if name not in inputs]
     if missing:
-        raise ModelError(f"no value for {', '.join(missing)}", asked=f"run {graph.name}")
+        legal = f"arrays for {', '.join(graph.inputs)}"
+        raise ModelError(f"no value for {', '.join(missing)}", asked=f"run {graph.name}", legal=legal)
     values: dict[Tensor, Array] = {
         t: carried(np.asarray(inputs[name])) for name, t in graph.inputs.items()
     } | graph.constants

@@ -71,6 +71,15 @@ def searches_of(records: Sequence[Record]) -> list[Search]:
     return sorted((Search(t, rs) for t, rs in by.items()), key=lambda s: (-len(s.trials), s.name))
 
 
+def bests_of_runs(search: Search) -> list[Record]:
+    """The best record of each run that has one, the best first."""
+    found: dict[str, Record] = {}
+    for r in search.ranked:
+        if r.run not in found or r.seconds < found[r.run].seconds:
+            found[r.run] = r
+    return sorted(found.values(), key=lambda r: r.seconds)
+
+
 @dataclass(frozen=True)
 class Curve:
     """Trials that ran, in the order of their time: `number`s from 1, `seconds` since the first, `times` of a call in

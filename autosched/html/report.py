@@ -8,16 +8,18 @@ from html import escape
 from pathlib import Path
 
 from autosched import __version__
-from autosched.errors import RecordError, UsageError, check_path, named_file
-from autosched.explaining import explain
+from autosched.errors import MeasureError, RecordError, VerificationError, named_file, new_file
+from autosched.explaining import compare, explain
 from autosched.html import page, schedule, search
-from autosched.html.numbers import Search, searches_of, workload_of
+from autosched.html.numbers import Search, bests_of_runs, searches_of, workload_of
 from autosched.places import write_whole
 from autosched.records import Record, read_files
 from autosched.report.text import seconds
 
 #: searches that one report shows whole, and bytes that it may have
 MOST, MOST_BYTES = 12, 500_000
+#: records that are timed in turns with the best
+RIVALS = 4
 
 
 def report_html(
@@ -26,12 +28,14 @@ def report_html(
     title: str = "Searches",
     commands: Sequence[str] = (),
     explained: Path | None = None,
+    compared: Path | None = None,
     refresh_s: int = 0,
 ) -> str:
     """A page about the searches that records are of, those with most trials first.
 
     commands:  lines to reproduce it
     explained: the folder of these records, to measure what each call of the best schedules is worth: seconds to minutes
+    compared:  the same folder, to time the best candidates and the best of each run in turns: some seconds
     refresh_s: seconds after which a browser loads it again
 
     Raises RecordError where there is nothing to show.
@@ -45,7 +49,7 @@ def report_html(
         parts.append(_index(searches))
     left = MOST_BYTES - 20_000 - sum(map(len, parts))
     for n, one in enumerate(searches[:MOST]):
-        body = _section(n, one, explained)
+        body = _section(n, one, explained, compared)
         if len(body) > left:
             parts.append(
                 page.paragraph(f"{one.name} is left out: the page would have more than {MOST_BYTES:,} bytes.", dim=True)
@@ -71,18 +75,36 @@ def _index(searches: Sequence[Search]) -> str:
     return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
-def _section(number: int, one: Search, explained: Path | None) -> str:
+def _section(number: int, one: Search, explained: Path | None, compared: Path | None) -> str:
     w = workload_of(one)
     head = f'<h2 id="s{number}">{escape(one.name)}</h2>'
     where = page.paragraph(f"{one.task.target} on {one.task.device or 'an unnamed device'}", dim=True)
     parts = [head, where, search.summary(one, w), search.convergence(one)]
-    parts += [search.roofline(one, w), search.best_table(one), schedule.sections(one, w)]
+    parts += [search.roofline(one, w), search.runs_table(one), search.best_table(one)]
+    if compared is not None and one.best is not None and w is not None:
+        parts.append(_in_turns(one, str(compared)))
+    parts.append(schedule.sections(one, w))
     if explained is not None and one.best is not None and w is not None:
         parts.append(
             page.section("What each call is worth", page.code(str(explain(one.best.id, records=str(explained)))))
         )
     parts += [search.knob_sections(one), search.failures(one), search.spent(one), search.machine(one)]
     return "".join(parts)
+
+
+def _in_turns(one: Search, records: str) -> str:
+    """The best against the next and against the best of each run, timed in turns."""
+    assert one.best is not None
+    rivals = {r.id: r for r in (*bests_of_runs(one), *one.ranked[1:]) if r.id != one.best.id}
+    rows = []
+    for r in list(rivals.values())[:RIVALS]:
+        names = f"A {one.best.id[:8]}", f"B {r.id[:8]}"
+        try:
+            found = compare(one.best.id, r.id, records=records)
+            rows.append([*names, *map(seconds, found.seconds), found.verdict()])
+        except (MeasureError, RecordError, VerificationError) as error:
+            rows.append([*names, "", "", str(error)])
+    return page.section("Measured in turns", page.table(["", "", "A", "B", ""], rows, right=(2, 3))) if rows else ""
 
 
 def write_report(
@@ -104,11 +126,7 @@ def write_report(
 
 def check_output(output: str | Path, replace: bool) -> Path:
     """The path. Raises FileError for one that cannot be, UsageError for one that is there already unless `replace`."""
-    asked = f"report -o {output}"
-    to = check_path(output, asked)
-    if to.exists() and not replace:
-        raise UsageError("the file is there already", asked=asked, legal="--force, or another name")
-    return to
+    return new_file(output, f"report -o {output}", replace)
 
 
 def write_page(text: str, output: str | Path, replace: bool) -> Path:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from autosched.html import page
 from autosched.html.charts import Axis, Cells, Chart, bars, heat, parallel
-from autosched.html.numbers import BEST, VALUES, Search, Study, census_of, curve_of, limits_of, study_of
-from autosched.measure.stats import median_interval, speedup_interval
+from autosched.html.numbers import BEST, VALUES, Search, Study, bests_of_runs, census_of, curve_of, limits_of, study_of
+from autosched.measure.stats import differ, median_interval, speedup_interval
+from autosched.noise import undisturbed
 from autosched.records import Record
 from autosched.report.text import census, count, duration, knobs, plural, ratio, seconds
 from autosched.space.workload import Workload
@@ -72,21 +73,59 @@ def failures(search: Search) -> str:
     return page.section("Failures", page.paragraph(census(c.kinds)), bars(rows, "failures by kind"), listed)
 
 
+#: below tables with a verdict
+_HOW = (
+    "Really different? By the statistics of `autosched compare`, from the samples on record. Those taken apart are not "
+    "of one play-off: the machine may have changed between them. `autosched compare A B`, or `report --compare`, times "
+    "both in turns."
+)
+
+
+def against(best: Record, r: Record) -> str:
+    """Whether a record really differs from the best, by its samples."""
+    if r.id == best.id:
+        return ""
+    d = differ(best.samples, r.samples)
+    low, high = d.interval
+    word = "too few samples" if d.is_open else {"a": "slower", "b": "faster", "": "tie"}[d.faster]
+    in_turns = None not in (r.playoff, best.playoff) and r.playoff.get("run") == best.playoff.get("run")  # type: ignore[union-attr]
+    return f"{word}: {d.ratio:.2f}x ({low:.2f} to {high:.2f}){'' if in_turns else ', apart'}"
+
+
+def runs_table(search: Search) -> str:
+    """Where the records are of several runs, the best of each, and whether these really differ."""
+    found = bests_of_runs(search)
+    if len(found) < 2:
+        return ""
+    first, rows = found[0], []
+    for r in found:
+        ours = [x for x in search.trials if x.run == r.run]
+        begun = min(ours, key=lambda x: x.moment).at[:16].replace("T", " ")
+        names = ", ".join(dict.fromkeys(x.strategy for x in ours if x.strategy))
+        rows.append([r.run[:8], begun, names, str(len(ours)), seconds(r.seconds), r.id[:8], against(first, r)])
+    header = ["run", "begun", "strategy", "trials", "best", "record", "against the best run"]
+    return page.section(f"{len(rows)} runs", page.table(header, rows, right=(3, 4)), page.paragraph(_HOW, dim=True))
+
+
 def best_table(search: Search) -> str:
     """The best candidates with the limits of their medians."""
     rows = []
     for n, r in enumerate(search.ranked[:TOP], 1):
         limits = ""
-        if len(r.samples) >= 3:
-            low, high = median_interval(r.samples)
+        calm = undisturbed(r.samples)  # as the time beside it
+        if len(calm) >= 3:
+            low, high = median_interval(calm)
             limits = f"{seconds(low)} to {seconds(high)}" if math.isfinite(high) else ""
         verified = "" if r.verified == "no" else r.verified
         of_best = ratio(search.ranked[0].seconds / r.seconds) if r.seconds else ""
-        rows.append([str(n), seconds(r.seconds), limits, of_best, r.sketch, knobs(r.knobs), verified, r.id[:8]])
-    header = ["", "time", "95 % of the median", "of best", "sketch", "knobs", "verified", "record"]
-    return (
-        page.section(f"Best {plural(len(rows), 'candidate')}", page.table(header, rows, right=(1, 3))) if rows else ""
-    )
+        verdict = against(search.ranked[0], r)
+        rows.append(
+            [str(n), seconds(r.seconds), limits, of_best, verdict, r.sketch, knobs(r.knobs), verified, r.id[:8]]
+        )
+    header = ["", "time", "95 % of the median", "of best", "against the best", "sketch", "knobs", "verified", "record"]
+    how = page.paragraph(_HOW, dim=True) if len(rows) > 1 else ""
+    title = f"Best {plural(len(rows), 'candidate')}"
+    return page.section(title, page.table(header, rows, right=(1, 3)), how) if rows else ""
 
 
 # -- knobs ---------------------------------------------------------------------------------------------

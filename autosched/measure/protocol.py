@@ -103,7 +103,7 @@ class MeasureOptions:
                 raise UsageError(f"{name} must be a number >= 0", asked=f"{name}={value!r}", legal=legal)
         expect(self.imports, "a tuple of paths", is_list_of(self.imports, str), f"imports={self.imports!r:.40}")
         if self.repeat > 10_000:
-            raise UsageError("repeat must be at most 10000", asked=f"repeat={self.repeat!r}")
+            raise UsageError("repeat must be at most 10000", asked=f"repeat={self.repeat!r}", legal="1 to 10000")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +29,10 @@ from autosched.target import cpu_count
 from autosched.te.work import Work
 
 _VERSION = 1
+#: Rates that no core has had, in bytes or operations a second: two vectors of 64 bytes at 10 GHz are 1.3e12.
+_SLOWEST, _FASTEST = 1e8, 5e12
+#: A level is never so many times slower than one further away, nor more threads than fewer: something disturbed them.
+_DISTURBED = 4.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,21 @@ class Level:
 
     def holds(self, size: int, threads: int) -> bool:
         return self.capacity is None or size <= self.capacity * (threads if self.private else 1)
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A rate that was measured and cannot be: of a level, `read` or `copy`; of `multiply-adds`, of a type."""
+
+    name: str
+    what: str
+    threads: int
+    rate: float
+
+    def __str__(self) -> str:
+        many = "" if self.threads == 1 else "s"
+        unit = "GFLOP/s" if self.name == "multiply-adds" else "GB/s"
+        return f"{self.threads} thread{many}, {self.name}, {self.what}: {self.rate / 1e9:.3g} {unit}"
 
 
 @dataclass(frozen=True)
@@ -97,7 +116,32 @@ class Roofline:
             for x in data["levels"]
         )
         fma = {name: _by_threads(rates) for name, rates in data["fma"].items()}
-        return Roofline(data["cpu"], data["cores"], data["measured"], levels, fma)
+        found = Roofline(data["cpu"], data["cores"], data["measured"], levels, fma)
+        if wrong := found.impossible():
+            raise ValueError(str(wrong[0]))
+        return found
+
+    def impossible(self) -> list[Impossible]:
+        """The rates that cannot be this machine's: they were measured while something else had its cores."""
+        found = [
+            Impossible(name, what, t, rate)
+            for name, what, rates in self._measured()
+            for t, rate in rates.items()
+            if not _SLOWEST <= rate <= _FASTEST * t or rate * _DISTURBED < max(r for n, r in rates.items() if n <= t)
+        ]
+        for what in ("read", "copy"):
+            for k, level in enumerate(self.levels):
+                further = [getattr(x, what) for x in self.levels[k + 1 :]]
+                for t, rate in getattr(level, what).items():
+                    if rate * _DISTURBED < max((x.get(t, 0.0) for x in further), default=0.0):
+                        found.append(Impossible(level.name, what, t, rate))
+        return list(dict.fromkeys(found))
+
+    def _measured(self) -> Iterator[tuple[str, str, dict[int, float]]]:
+        """(Name, what, rates by threads) of all that was measured."""
+        for level in self.levels:
+            yield from ((level.name, "read", level.read), (level.name, "copy", level.copy))
+        yield from (("multiply-adds", name, rates) for name, rates in self.fma.items())
 
 
 def _are_rates(data: Any) -> bool:

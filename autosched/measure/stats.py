@@ -95,6 +95,43 @@ def speedup_interval(a: Samples, b: Samples, confidence: float = 0.95) -> Interv
     return min(low, ratio), max(high, ratio)
 
 
+@dataclass(frozen=True)
+class Difference:
+    """Whether two programs A and B really differ.
+
+    ratio, interval: the time of B over that of A; the interval holds the true one with 95 % confidence
+    faster:          "a" or "b"; empty for a tie: the difference is not significant
+    rounds:          samples that both have
+    """
+
+    ratio: float
+    interval: Interval
+    faster: str
+    rounds: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are too few samples for any difference to be significant."""
+        return _rank(self.rounds, 0.95) == 0
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        took = f"B takes {self.ratio:.3g} times the time of A (95 %: {low:.3g} - {high:.3g}, {self.rounds} rounds)"
+        return f"{self.faster.upper()} is faster: {took}" if self.faster else f"tie: {took}"
+
+
+def differ(a: Sequence[float], b: Sequence[float]) -> Difference:
+    """The verdict on two programs by their samples, of which those with one number were taken side by side.
+
+    >>> print(differ([1.0, 1.1, 1.0, 1.2, 1.0, 1.1], [2.0, 2.2, 2.0, 2.4, 2.0, 2.2]))
+    A is faster: B takes 2 times the time of A (95 %: 2 - 2, 6 rounds)
+    """
+    interval, ratio = speedup_interval(b, a), typical(b) / typical(a)
+    order = judge([a, b])
+    is_decided = len(order.tied_with_best) == 1 and not interval[0] <= 1 <= interval[1]
+    return Difference(ratio, interval, "ab"[order.ranking[0]] if is_decided else "", min(len(a), len(b)))
+
+
 def significantly_faster(a: Samples, b: Samples, confidence: float = 0.95, min_gain: float = 0.0) -> bool:
     """Whether `a` takes less time than `b`, by more than `min_gain` (0.02: two per cent) and not by chance.
 

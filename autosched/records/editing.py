@@ -199,7 +199,11 @@ def _best(current: Iterable[Record], keep: int) -> set[str]:
     found: set[str] = set()
     for task, records in by_task(current).items():
         order = [c.record for c in ranked(records, key=task.key, target=task.target)]
-        rivals = [r for r in order if r.sketch != BASELINE][:1]  # alone, the default schedule counts for nothing
+        rivals = [r for r in order if r.sketch != BASELINE]  # alone, the default schedule counts for nothing
+        if not order or order[0].sketch != BASELINE or any(r.playoff for r in rivals):
+            rivals = [*rivals[:1], *[r for r in rivals if r.playoff][:1]]
+        else:  # a search that ended before its play-off: `build` asks what it had tried
+            rivals = [r for r in records if r.status != PREDICTED]
         found |= {r.id for r in [*order[:keep], *rivals, *(r for r in order if r.sketch == BASELINE)]}
         found |= {r.id for r in records if r.family is not None or (not order and r.status == PREDICTED)}
     return found

@@ -21,6 +21,7 @@ from autosched.records.frame import Source, files_of_sources
 from autosched.records.log import read_files
 from autosched.records.record import PREDICTED, Record
 from autosched.records.tasks import one_task, task_text
+from autosched.records.transfer import Task
 
 if TYPE_CHECKING:
     import optuna
@@ -75,7 +76,7 @@ def to_study(
     by_id = {r.id: r for r in latest(given)}
     tried = [by_id[r.id] for r in trials(given)]
     with _quiet(optuna):
-        study = _new_study(optuna, name or f"{task_text(given[0])} [{task.key[:8]}]", storage, replace)
+        study = _new_study(optuna, name or study_name(given[0]), storage, replace)
         sketch = _sketch_parameter(tried)
         choices = _choices(tried, sketch)
         study.set_metric_names(["seconds"])
@@ -85,6 +86,18 @@ def to_study(
         in_order = sorted(tried, key=lambda r: r.moment)
         study.add_trials([_trial(optuna, r, _parameters(r, sketch), choices) for r in in_order])
     return study
+
+
+def study_name(r: Record) -> str:
+    """The name of the study of the task that a record is of."""
+    return f"{task_text(r)} [{Task.of(r).key[:8]}]"
+
+
+def studies_in(storage: str | os.PathLike[str]) -> list[str]:
+    """The names of the studies that a storage has. Raises UsageError as `to_study` does."""
+    optuna = _import_optuna("records.studies_in")
+    with _quiet(optuna):
+        return list(optuna.get_all_study_names(_storage(optuna, storage)))
 
 
 def to_t4(records: Iterable[Record]) -> dict[str, Any]:

@@ -111,11 +111,12 @@ def at_least(strategy: str, least: float, **options: float) -> None:
     for option, value in options.items():
         if not value >= least:
             what = "is negative" if least == 0 else "is not a positive number" if least == 1 else f"is below {least}"
-            raise UsageError(f"{option}={value} {what}", asked=f"strategy {strategy!r}")
+            raise UsageError(f"{option}={value} {what}", asked=f"strategy {strategy!r}", legal=f"{least} or more")
 
 
 def within(strategy: str, low: float, high: float, **options: float) -> None:
     """Raises UsageError for an option outside [low, high]."""
     for option, value in options.items():
         if not low <= value <= high:
-            raise UsageError(f"{option}={value} is not in [{low}, {high}]", asked=f"strategy {strategy!r}")
+            why, legal = f"{option}={value} is not in [{low}, {high}]", f"{low} to {high}"
+            raise UsageError(why, asked=f"strategy {strategy!r}", legal=legal)

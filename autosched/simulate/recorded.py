@@ -217,20 +217,20 @@ def find_space(name: str, records: str | os.PathLike[str] | None = None) -> Reco
 
 def load(path: str | os.PathLike[str]) -> RecordedSpace:
     """The recorded space in a file. Raises RecordError when it cannot be read or is damaged."""
-    asked = f"recorded space {path}"
+    asked, legal = f"recorded space {path}", "a file NAME.json.gz that experiments/record_space.py wrote"
     try:
         with gzip.open(path) as file:
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise RecordError(f"it cannot be read: {error.strerror or error}", asked=asked) from None
+        raise RecordError(f"it cannot be read: {error.strerror or error}", asked=asked, legal=legal) from None
     except (EOFError, zlib.error) as error:
-        raise RecordError(f"it is damaged: {error}", asked=asked) from None
+        raise RecordError(f"it is damaged: {error}", asked=asked, legal=legal) from None
     if len(text) > MAX_BYTES:
-        raise RecordError(f"it holds more than {MAX_BYTES} bytes", asked=asked)
+        raise RecordError(f"it holds more than {MAX_BYTES} bytes", asked=asked, legal=legal)
     try:
         return decode(parse_json(text))
     except ValueError as error:
-        raise RecordError(f"it is damaged: {error}", asked=asked) from None
+        raise RecordError(f"it is damaged: {error}", asked=asked, legal=legal) from None
     except RecordError as error:
         raise RecordError(error.why, asked=asked, legal=error.legal) from None
 
@@ -239,7 +239,8 @@ def decode(data: Any) -> RecordedSpace:
     """The space that the file's JSON says. Raises RecordError for another format, ValueError for damage."""
     Fields({"format": Form.integer()}).check(data)
     if data["format"] != FORMAT:
-        raise RecordError(f"its format is {data['format']!r}", legal=f"this version reads format {FORMAT}")
+        legal = f"this version reads format {FORMAT}"
+        raise RecordError(f"its format is {data['format']!r}", asked="recorded space", legal=legal)
     _SPACE.check(data)
     names = tuple(data["features"]["names"])
     sketches = tuple(_sketch(part, len(names)) for part in data["sketches"])

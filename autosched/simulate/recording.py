@@ -121,7 +121,10 @@ def write(space: RecordedSpace, path: str | os.PathLike[str]) -> None:
         os.replace(temporary, file)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise RecordError(f"it cannot be written: {error.strerror}", asked=f"recorded space {path}") from None
+        legal = "a file in a folder that is there"
+        raise RecordError(
+            f"it cannot be written: {error.strerror}", asked=f"recorded space {path}", legal=legal
+        ) from None
 
 
 # -- the parts ----------------------------------------------------------------------------------------
@@ -138,7 +141,8 @@ def _workload(name: str, of: dict[str, Any]) -> Workload:
     try:
         workload = find_workload(of["name"])(**of["params"])
     except AutoschedError as error:
-        raise RecordError(f"its workload {of['name']!r} is not found: {error.why}", asked=asked) from None
+        why = f"its workload {of['name']!r} is not found: {error.why}"
+        raise RecordError(why, asked=asked, legal=error.legal or "the folder that has it in AUTOSCHED_PATH") from None
     if workload.key != of["key"]:
         legal = "record the space again, or give its features up: --model none"
         raise RecordError(f"the workload {of['name']!r} computes something else by now", asked=asked, legal=legal)
@@ -152,7 +156,7 @@ def _sketch(
         return make_sketch(sketch, workload, replay(trace, workload.args), target, sizes)
     except AutoschedError as error:
         why = f"the trace of its sketch {sketch!r} cannot be replayed: {error}"
-        raise RecordError(why, asked=f"recorded space {name!r}") from None
+        raise RecordError(why, asked=f"recorded space {name!r}", legal="record the space again") from None
 
 
 def _part(sketch: Sketch, records: Sequence[Record]) -> dict[str, Any]:
@@ -196,7 +200,8 @@ def _is_whole(sketch: Sketch, part: dict[str, Any]) -> bool:
 def _features(sketch: Sketch, values: Sequence[dict[str, int]]) -> np.ndarray:
     rows = [sketch.indices_of(one) for one in values]
     if None in rows:
-        raise RecordError(f"the knobs of its sketch {sketch.name!r} have other values", asked="recorded space")
+        why = f"the knobs of its sketch {sketch.name!r} have other values"
+        raise RecordError(why, asked="recorded space", legal="record the space again")
     return np.asarray(sketch.features(np.array(rows, dtype=np.int64).reshape(len(rows), len(sketch.knobs))))
 
 

@@ -125,11 +125,13 @@ def _prime(model: Any, contender: Contender, space: RecordedSpace, primes: Seque
     """Show the model points of other spaces, each a group of its own."""
     asked = f"--prime {primes[0].name}"
     if not hasattr(model, "prime"):
-        raise UsageError(f"the cost model {contender.model!r} learns nothing from other spaces", asked=asked)
+        why = f"the cost model {contender.model!r} learns nothing from other spaces"
+        raise UsageError(why, asked=asked, legal="--model xgb, or no --prime")
     features, seconds, groups = [], [], []
     for group, other in enumerate(primes):
         if other.feature_names != space.feature_names or other.facts["features"] != space.facts["features"]:
-            raise UsageError(f"the features of {other.name} and {space.name} are of different versions", asked=asked)
+            why = f"the features of {other.name} and {space.name} are of different versions"
+            raise UsageError(why, asked=asked, legal="`autosched simulate SPACE .. --renew` computes them again")
         points = other.points()
         rng = np.random.default_rng((seed, group))
         chosen = [points[i] for i in rng.permutation(len(points))[: contender.prime_trials]]

@@ -42,7 +42,7 @@ def load_file(path: Path) -> ModuleType:
     name = f"autosched_search_spaces.{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise WorkloadError("not a Python file", asked=str(path))
+        raise WorkloadError("not a Python file", asked=str(path), legal="a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

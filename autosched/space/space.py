@@ -355,7 +355,8 @@ def make_sketch(
     """The sketch that a traced schedule is. With `again`, which makes that anew, it does not keep the schedule."""
     missing = [v for v in workload.size_names() if v not in sizes]
     if missing:
-        raise WorkloadError(f"the size {missing[0]} is not known", asked=f"tune {workload.name}")
+        legal = f"--size {missing[0]}=N, or sizes={{{missing[0]!r}: N}}"
+        raise WorkloadError(f"the size {missing[0]} is not known", asked=f"tune {workload.name}", legal=legal)
     knobs, declared, known = tuple(s.knobs.values()), tuple(s.constraints), {} if counted is None else counted
     trace, remarks = s.trace.to_json(), tuple(s.remarks)
     return Sketch(name, workload, trace, knobs, again or (lambda: s), target, dict(sizes), declared, known, remarks)

@@ -378,7 +378,8 @@ def template(of: WorkloadFunction[...], *, target: str = "llvm", max_forks: int 
                 f"{target!r} is no kind of target", asked="@template", legal=f"kinds: {', '.join((*KINDS, GPU))}"
             )
         if any(t.name == fn.__name__ and t.target == target for t in of.templates):
-            raise WorkloadError(f"{of.name} has a template {fn.__name__!r} for {target} already", asked="@template")
+            why = f"{of.name} has a template {fn.__name__!r} for {target} already"
+            raise WorkloadError(why, asked="@template", legal="another name")
         of.templates.append(Template(fn.__name__, target, fn, max_forks))
         return fn
 

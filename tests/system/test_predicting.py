@@ -99,12 +99,34 @@ def test_one_of_another_kind_of_device_does_not(data):
     assert autosched.build(dense()).provenance["kind"] == "predicted"
 
 
+def test_a_default_that_beat_little_goes_after_a_prediction_that_was_not_tried(data):
+    """A search that ended early had tried something slow, and the default schedule won against that."""
+    here = describe_device(LLVM)
+    default = recorded(data, [], here, sketch="default", samples=(1e-4,))
+    recorded(data, PARALLEL, here, samples=(2e-4,))
+    found = autosched.build(dense()).provenance
+    assert found["kind"] == "predicted"
+    assert found["note"].startswith("the default schedule was measured, but not beside it: predicted by a model")
+    guess, _ = predicting.foreseen(dense(), LLVM, here["name"], None)
+    tried = recorded(data, guess.trace, here, knobs=guess.knobs, samples=(3e-4,))
+    assert autosched.build(dense()).provenance["record"] == default.id
+    assert tried.status == "ok"
+
+
+def test_a_default_that_won_a_playoff_stays(data):
+    here = describe_device(LLVM)
+    default = recorded(data, [], here, sketch="default", samples=(1e-4,))
+    recorded(data, PARALLEL, here, samples=(2e-4,), extra={"playoff": {"winner": False, "run": "r"}})
+    assert autosched.build(dense()).provenance["record"] == default.id
+
+
 def test_a_lone_default_shadows_nothing(data):
     lone = recorded(data, [], describe_device(LLVM), sketch="default")
     assert autosched.build(dense()).provenance["kind"] == "predicted"
     like = recorded(data, PARALLEL, LIKE)
     assert autosched.build(dense()).provenance["record"] == like.id
-    slower = recorded(data, PARALLEL, describe_device(LLVM), samples=(2e-3,))
+    lost = {"playoff": {"winner": False, "run": "r"}}
+    slower = recorded(data, PARALLEL, describe_device(LLVM), samples=(2e-3,), extra=lost)
     assert autosched.build(dense()).provenance["record"] == lone.id != slower.id, "it won against something"
 
 

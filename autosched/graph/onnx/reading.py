@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autosched import te
-from autosched.errors import AutoschedError, ModelError, check_path, named_file
+from autosched.errors import AutoschedError, ModelError, check_path, did_you_mean, named_file
 from autosched.graph.known import Undecided, depends_on, evaluated
 from autosched.graph.model import Array, Graph, Step
 from autosched.graph.onnx import ops
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: the standard's own operators are of the domain without a name, which has another spelling
 _STANDARD = ("", "ai.onnx")
+#: what is legal of a model
+_VALID = "what onnx.checker accepts"
 #: bytes that computing constants may take: a model says their shapes, and may say anything
 MOST_CONSTANT_BYTES = 4 << 30
 #: bytes that one tensor may take
@@ -97,10 +99,11 @@ def _parsed(onnx: Any, action: Any, asked: str) -> Any:
         return action()
     except (onnx.checker.ValidationError, OSError, ValueError, RuntimeError, TypeError) as error:
         why = " ".join(str(error).split())[:400]
-        raise ModelError(f"it is no valid model: {why}", asked=asked, legal="what onnx.checker accepts") from None
+        raise ModelError(f"it is no valid model: {why}", asked=asked, legal=_VALID) from None
     except Exception as error:
         if type(error).__module__.startswith("google.protobuf"):
-            raise ModelError("it is no ONNX file, or not a whole one", asked=asked) from None
+            why = "it is no ONNX file, or not a whole one"
+            raise ModelError(why, asked=asked, legal=_VALID) from None
         raise
 
 
@@ -116,6 +119,25 @@ def read(
     Raises ModelError, which names all operators that are missing, or the node; NeedsValues.
     """
     return _Reader(model, dict(shapes or {}), dict(values or {}), name).graph()
+
+
+def check_shapes(model: onnx.ModelProto, shapes: Shapes) -> None:
+    """Raise ModelError for a shape of something that the model has not."""
+    inputs = {x.name: x for x in model.graph.input}
+    sizes = {_dimension(x, k, d) for x in inputs.values() for k, d in enumerate(x.type.tensor_type.shape.dim)} - {""}
+    for name, given in shapes.items():
+        asked = f"shapes[{name!r}]"
+        if name not in inputs and name not in sizes:
+            legal = f"inputs: {', '.join(inputs) or 'none'}; symbolic dimensions: {', '.join(sorted(sizes)) or 'none'}"
+            why = "the model has no input and no symbolic dimension of this name"
+            raise ModelError(why, asked=asked, legal=did_you_mean(str(name), [*inputs, *sizes]) + legal)
+        if name not in inputs and not isinstance(given, (int, np.integer)):
+            raise ModelError(f"{given!r:.60} is no size of a dimension", asked=asked, legal="one number")
+
+
+def _dimension(info: Any, k: int, d: Any) -> str:
+    """The name of a symbolic dimension of an input; empty for a number."""
+    return "" if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or f"{_word(info.name)}_{k}"
 
 
 class _Reader:
@@ -149,7 +171,11 @@ class _Reader:
         except Undecided as error:
             names = [name for name, t in self.inputs.items() if t is error.tensor]
             if not names:
-                raise ModelError("a shape depends on values that only a run knows", asked=self.name) from None
+                why, legal = (
+                    "a shape depends on values that only a run knows",
+                    "shapes that follow from those of inputs",
+                )
+                raise ModelError(why, asked=self.name, legal=legal) from None
             raise NeedsValues(self.name, names) from None
         outputs = {o.name: _found(scope, o.name, f"output of {self.name}") for o in proto.output}
         types = {o.name: self._declared(o) for o in proto.output}
@@ -168,11 +194,11 @@ class _Reader:
             array = self.onnx.numpy_helper.to_array(proto)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ModelError(
-                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}"
+                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}", legal=_VALID
             ) from None
         self._check_type(array.dtype, f"tensor {proto.name!r}")
         if array.dtype.kind == "f" and np.isnan(array).any():
-            raise ModelError("it holds NaN", asked=f"weights {proto.name!r} of {self.name}")
+            raise ModelError("it holds NaN", asked=f"weights {proto.name!r} of {self.name}", legal="numbers")
         return array
 
     def _dense(self, s: Any) -> Array:
@@ -222,7 +248,9 @@ class _Reader:
         try:
             return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number))
         except KeyError:
-            raise ModelError(f"no type has the number {number}", asked=f"{where} of {self.name}") from None
+            raise ModelError(
+                f"no type has the number {number}", asked=f"{where} of {self.name}", legal=_VALID
+            ) from None
 
     def _input(self, info: Any) -> Value:
         """The placeholder of an input; the constant, where its value is given."""
@@ -250,11 +278,12 @@ class _Reader:
         tensor = info.type.tensor_type
         given = self.shapes.get(info.name)
         if given is not None:
+            given = [given] if isinstance(given, (int, np.integer)) else given  # of one dimension
             if not isinstance(given, Sequence) or not all(isinstance(d, (int, np.integer)) and d >= 0 for d in given):
                 raise ModelError(f"{given!r} is no shape", asked=f"shapes[{info.name!r}]", legal="a list of numbers")
             if tensor.HasField("shape") and len(tensor.shape.dim) != len(given):
                 why = f"it has {len(tensor.shape.dim)} dimensions, not {len(given)}"
-                raise ModelError(why, asked=f"shapes[{info.name!r}]")
+                raise ModelError(why, asked=f"shapes[{info.name!r}]", legal="a number for each dimension")
         elif not tensor.HasField("shape"):
             raise ModelError(
                 "its shape is not known", asked=f"input {info.name!r} of {self.name}", legal="`shapes` of load"
@@ -264,11 +293,10 @@ class _Reader:
             wanted = None if given is None else int(given[k])
             fixed = d if isinstance(d, int) else d.dim_value if d.HasField("dim_value") else None
             if wanted is not None and fixed is not None and wanted != fixed and fixed > 0:
-                raise ModelError(f"dimension {k} is {fixed}, not {wanted}", asked=f"shapes[{info.name!r}]")
+                why = f"dimension {k} is {fixed}, not {wanted}"
+                raise ModelError(why, asked=f"shapes[{info.name!r}]", legal="numbers for symbolic dimensions")
             size = wanted if wanted is not None else fixed
-            found.append(
-                size if size is not None and size >= 0 else self._size(d.dim_param or f"{_word(info.name)}_{k}")
-            )
+            found.append(size if size is not None and size >= 0 else self._size(_dimension(info, k, d)))
         return found
 
     def _size(self, name: str) -> Dim:
@@ -292,7 +320,7 @@ class _Reader:
                 nodes.setdefault(called, n.name or (n.output[0] if n.output else ""))
         if missing:
             said = ", ".join(f"{name} ({count}, {nodes[name]!r})" for name, count in missing.most_common())
-            legal = "the operators in docs/onnx.md"
+            legal = "operators that docs/models.md names, and functions of them"
             raise ModelError(f"no such operator: {said}", asked=f"model {self.name}", legal=legal)
 
     def _all_nodes(self, nodes: Any, opsets: Mapping[str, int]) -> Iterator[tuple[Any, Mapping[str, int]]]:
@@ -369,7 +397,11 @@ class _Reader:
             raise
         except AutoschedError as error:
             shapes = ", ".join(repr(x) if isinstance(x, Tensor) else "-" for x in inputs)
-            raise ModelError(str(error), asked=f"{n.op_type} node {name!r} of {self.name} ({shapes})") from error
+            asked, about = (
+                f"{n.op_type} node {name!r} of {self.name} ({shapes})",
+                f"{error.asked}: " if error.asked else "",
+            )
+            raise ModelError(f"{about}{error.why}", asked=asked, legal=error.legal or _VALID) from error
         except TypeError as error:
             if "argument" not in str(error):
                 raise
@@ -395,7 +427,7 @@ class _Reader:
             array = self.onnx.numpy_helper.to_array(proto)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ModelError(
-                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}"
+                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}", legal=_VALID
             ) from None
         self._check_type(array.dtype, "an attribute")
         return array
@@ -425,7 +457,12 @@ class _Reader:
         body = self.onnx.FunctionProto()
         body.ParseFromString(data)
         if not body.node:
-            raise ModelError("the standard has no body for it", asked=f"{n.op_type} node {n.name!r} of {self.name}")
+            asked = f"{n.op_type} node {n.name!r} of {self.name}"
+            raise ModelError(
+                "the standard has no body for it",
+                asked=asked,
+                legal="operators that docs/models.md names, and functions of them",
+            )
         return body, defaults
 
     def _type(self, x: Value) -> Any:
@@ -502,7 +539,7 @@ def _called(n: Any) -> str:
 
 def _found(scope: Mapping[str, Value], name: str, asked: str) -> Value:
     if name not in scope:
-        raise ModelError(f"nothing computes {name!r}", asked=asked)
+        raise ModelError(f"nothing computes {name!r}", asked=asked, legal=_VALID)
     return scope[name]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from autosched.errors import AutoschedError, UsageError
@@ -119,7 +120,11 @@ def space_of(
 ) -> SearchSpace:
     """The sketches of the workload's templates, of rules, or of both: see `Workload.search_space`."""
     own = [t for t in workload.templates if t.fits(target)]
-    auto = [generated(target, rules)] if space in ("auto", "all") or not (own or space) else []
+    made = generated(target, rules)  # which refuses rules that nobody knows
+    auto = [made] if space in ("auto", "all") or not (own or space) else []
+    if rules and not auto:
+        why = f"no rule is asked: the templates of {workload.name} are searched; space='auto' or 'all' asks rules, too"
+        warnings.warn(why, RuntimeWarning, stacklevel=3)
     try:
         found = template_space(workload, target, sizes, (own if space != "auto" else []) + auto)
     except AutoschedError as error:

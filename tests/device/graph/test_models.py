@@ -135,6 +135,47 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (tmp_path / "mlp" / "mlp.h").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (["compile", "-o", "ein modell ü"], "ein modell ü/README.md"),
+        (["compile", "-o", "ein modell ü"], "ein modell ü/Makefile"),
+        (["compile", "-o", "ü 1.tar"], "ü 1.tar"),
+        (["run", "-o", "ü 1.npz"], "ü 1.npz"),
+        (["run", "-o", "ü 1"], "ü 1.npz"),
+        (["report", "-o", "ü 1.html"], "ü 1.html"),
+    ],
+)
+def test_files_are_not_replaced_unasked(
+    words: list[str], file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(networks.mlp(), "das modell ü.onnx")
+    Path(file).parent.mkdir(exist_ok=True)
+    Path(file).write_text("mine")
+    words = [words[0], "das modell ü.onnx", *words[1:], "--effort", "none"]
+    assert main(words) == 2
+    assert "is there already\n  --force, or another " in capsys.readouterr().err
+    assert Path(file).read_text() == "mine"
+    assert main([*words, "--force"]) == 0
+    assert Path(file).read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("target", ["llvm", "opencl"])
+def test_a_profile_has_a_time_for_each_call(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a device, too, where a kernel may be several launches; and outputs that lie there are told as arrays."""
+    path = tmp_path / "cnn.onnx"
+    onnx.save(networks.small_cnn(), path)
+    words = [str(path), "--target", target, "--effort", "none"]
+    assert main(["report", *words, "-o", str(tmp_path / "cnn.html"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["profile"]) > 3 and all(0 < c["seconds"] < 10 for c in found["profile"])
+    assert (tmp_path / "cnn.html").read_text().count('class="cell"') == len(found["profile"])
+    assert main(["run", *words, "--profile"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r": float32\[1, \d+\], ", said) and "all kernels" in said
+
+
 def test_a_library_and_images_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     b = networks.Builder("sums")
     out = b.node("ReduceSum", "data", b.weight(value=np.array([2, 3])), keepdims=0)
@@ -149,7 +190,17 @@ def test_a_library_and_images_on_the_command_line(tmp_path: Path, capsys: pytest
         (library, "centred", [24, -24, -24]),
         (str(tmp_path / "sums.onnx"), "raw", [24 * 255, 0, 0]),
     ]:
-        words = ["run", source, "--inputs", f"data={image}", "--pixels", pixels, "-o", str(tmp_path / "out.npz")]
+        words = [
+            "run",
+            source,
+            "--inputs",
+            f"data={image}",
+            "--pixels",
+            pixels,
+            "-o",
+            str(tmp_path / "out.npz"),
+            "--force",
+        ]
         assert main(words) == 0
         assert "scaled to cover 6x4" in capsys.readouterr().err
         np.testing.assert_allclose(np.load(tmp_path / "out.npz")[out], [sums], rtol=1e-5)
@@ -173,6 +224,11 @@ def test_a_library_and_images_on_the_command_line(tmp_path: Path, capsys: pytest
     [
         (["--shape", "data:3x784"], "dimension 0 is 1, not 3"),
         (["--shape", "data"], "it is no shape"),
+        (
+            ["--shape", "x:3"],
+            "'x']: the model has no input and no symbolic dimension of this name\n  inputs: data; symb",
+        ),
+        (["--shape", "dat:1x784"], "did you mean 'data'?"),
         (["--inputs", "nowhere.npz"], "No such file"),
     ],
 )
@@ -183,3 +239,21 @@ def test_wrong_words_are_errors(
     onnx.save(networks.mlp(), path)
     assert main(["run", str(path), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_shapes_are_of_inputs_and_symbolic_dimensions() -> None:
+    """Also of those without a name, and of one dimension as one number."""
+    h = onnx.helper
+    data = h.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", None])
+    more = h.make_tensor_value_info("z", onnx.TensorProto.FLOAT, ["m"])
+    out = [h.make_tensor_value_info(k, onnx.TensorProto.FLOAT, [None] * d) for k, d in (("y", 2), ("w", 1))]
+    nodes = [h.make_node("Relu", ["x"], ["y"]), h.make_node("Relu", ["z"], ["w"])]
+    proto = h.make_model(h.make_graph(nodes, "g", [data, more], out), opset_imports=[h.make_opsetid("", 17)])
+    found = load(proto, shapes={"n": 3, "x_1": 4, "z": 5}).graph().inputs
+    assert [[d.value for d in t.shape] for t in found.values()] == [[3, 4], [5]]
+    with pytest.raises(
+        ModelError, match=r"no input and no symbolic dimension.*\n  did you mean 'n'\?|dimensions: m, n"
+    ):
+        load(proto, shapes={"nn": 3})
+    with pytest.raises(ModelError, match=r"\[3, 4\] is no size of a dimension\n  one number"):
+        load(proto, shapes={"n": [3, 4]})

@@ -14,7 +14,9 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+from autosched.cli import main
 from autosched.codegen.llvm import assembled, host
+from autosched.errors import MeasureError
 from autosched.measure import bandwidth, roofline
 from autosched.measure.bandwidth import CHAINS, UNROLLED, kernels, plan_levels
 from autosched.measure.roofline import Level, Roofline
@@ -115,7 +117,9 @@ def test_another_machine_has_another_file(folder: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "null", "{}", '{"v": 99}', json.dumps({**ROOF.to_json(), "levels": []})]
-    + [json.dumps({**ROOF.to_json(), "fma": {"float32": {"1": 0}, "float64": {"1": 1}}})],
+    + [json.dumps({**ROOF.to_json(), "fma": {"float32": {"1": 0}, "float64": {"1": 1}}})]
+    + [json.dumps({**ROOF.to_json(), "fma": {"float32": {"1": 1}, "float64": {"1": 1}}})]
+    + [json.dumps(DISTURBED.to_json())],
 )
 def test_a_damaged_file_counts_as_none(folder: Path, text: str):
     file = roofline.cache_file()
@@ -210,7 +214,8 @@ def test_the_text_is_legal_for_every_width(width: int, registers: int):
 
 def test_a_small_machine_is_measured(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(bandwidth, "_SAMPLES", 1)
-    monkeypatch.setattr(bandwidth, "_SAMPLE_S", 1e-5)
+    monkeypatch.setattr(bandwidth, "_SAMPLE_S", 1e-5)  # so short that what else runs decides
+    monkeypatch.setattr(Roofline, "impossible", lambda self: [])
     monkeypatch.setattr(bandwidth, "data_caches", lambda: [Cache(1, 32 * KIB, 1), Cache(2, 256 * KIB, 2)])
     monkeypatch.setattr(bandwidth, "available_memory", lambda: 128 * MIB)
     monkeypatch.setattr(bandwidth, "cpu_count", lambda: 2)
@@ -231,3 +236,87 @@ def test_threads_that_nobody_gives_are_left_out(tmp_path: Path):
             [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
         )
         assert done.stdout.strip() == expected, done.stderr
+
+
+# -- a machine at work ------------------------------------------------------------------------------
+class Clock:
+    """A clock for a program of 1 us a round, 100 us a call, which waits for a core in some calls."""
+
+    def __init__(self, *waits: float) -> None:
+        self.now, self.work, self.waits = 0.0, 0.0, list(waits)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def run(self, rounds: int) -> None:
+        self.now += 1e-4 + 1e-6 * rounds + (self.waits.pop(0) if self.waits else 0.0)
+        self.work += 2 * (1e-4 + 1e-6 * rounds)
+
+
+@pytest.mark.parametrize("waits", [(), (0.02,), (0.02,) * 5, (0.0, 0.004, 0.5, 0.0, 0.02), (0.0, 0.0, 0.02)])
+def test_a_call_that_waited_for_a_core_does_not_decide_on_the_rounds(waits: tuple[float, ...]):
+    """It had been enough that one call lasted long: the others, of one round, were little but their beginning."""
+    clock = Clock(*waits)
+    found = bandwidth.fastest_round(clock.run, 2, clock, lambda: clock.work)
+    assert found == pytest.approx(1e-6, rel=0.05)
+
+
+def test_a_clock_that_stands_ends():
+    assert bandwidth.fastest_round(lambda rounds: None, 1, lambda: 1.0, lambda: 1.0) == float("inf")
+
+
+class Busy:
+    """A machine of which the first answers are wrong, as while other programs run."""
+
+    wrong = 0
+    rates = (0.0, 0.0)
+
+    def __init__(self, largest: int) -> None:
+        pass
+
+    def runs(self, threads: int) -> bool:
+        return True
+
+    def peak(self, name: str, threads: int) -> float:
+        return 50 * GB * threads
+
+    def bandwidth(self, plan: bandwidth._LevelPlan, threads: int) -> tuple[float, float]:
+        if plan.name == "L1" and threads == 1 and Busy.wrong > 0:
+            Busy.wrong -= 1
+            return Busy.rates
+        return 20 * GB * threads, 10 * GB * threads
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> type[Busy]:
+    monkeypatch.setattr(bandwidth, "_Machine", Busy)
+    monkeypatch.setattr(bandwidth, "data_caches", lambda: SERVER)
+    monkeypatch.setattr(bandwidth, "cpu_count", lambda: 2)
+    monkeypatch.setattr(bandwidth.time, "sleep", lambda s: None)
+    return Busy
+
+
+@pytest.mark.parametrize("rates", [(0.0, 0.0), (0.03 * GB, 10 * GB), (1 * GB, 1 * GB), (20 * GB, 1e15)])
+def test_what_cannot_be_is_measured_again(
+    busy: type[Busy], monkeypatch: pytest.MonkeyPatch, folder: Path, rates: tuple[float, float]
+):
+    monkeypatch.setattr(busy, "wrong", 3)
+    monkeypatch.setattr(busy, "rates", rates)
+    told: list[str] = []
+    found = bandwidth.measure_roofline(told.append)
+    assert found.impossible() == []
+    assert (found.levels[0].read, found.levels[0].copy) == ({1: 20 * GB, 2: 40 * GB}, {1: 10 * GB, 2: 20 * GB})
+    assert any("L1" in line and "cannot be, so again" in line for line in told)
+
+
+def test_what_stays_so_is_refused_and_not_kept(
+    busy: type[Busy], monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(busy, "wrong", 10**6)
+    assert main(["roofline"]) == MeasureError.exit_status
+    out, err = capsys.readouterr()
+    assert out == "" and not folder.exists()
+    assert err.endswith(
+        "error: roofline: 1 thread, L1, read: 0 GB/s, which cannot be: other programs had the cores\n"
+        "  close other programs and try again; nothing was kept\n"
+    )

@@ -65,3 +65,14 @@ def test_nothing_is_kept_yet(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
     assert main(["cache", "clear"]) == 0
     assert "nothing is kept" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("action", ["clear", "list"])
+def test_an_age_is_for_what_is_pruned(folder, capsys, action) -> None:
+    """`clear` removed all, whatever age was given."""
+    before = files(folder)
+    assert main(["cache", action, "--older", "30d"]) == 2
+    assert (
+        capsys.readouterr().err == f"error: cache {action} --older: that is for what is pruned\n  cache prune --older\n"
+    )
+    assert files(folder) == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,7 @@ def test_export_of_tables(cli: Cli, log: RecordLog, tmp_path: Path) -> None:
     with (tmp_path / "ü b.csv").open() as file:
         assert [row["trial"] for row in csv.DictReader(file)] == ["1", "2", "3", "4"]
     again = cli("records", "export", "pale_blur", "-o", "ü b.csv")
-    assert again.status == 2 and "it is there already\n  another name, or --force" in again.err
+    assert again.status == 2 and "the file is there already\n  --force, or another name" in again.err
     assert cli("records", "export", "pale_blur", "-o", "ü b.csv", "--force", "--json").data["lines"] == 4
     assert cli("records", "export", "pale_blur").out == cli("records", "pale_blur", "--export", "csv").out
 
@@ -199,9 +200,32 @@ def test_export_for_kernel_tuner_and_optuna(cli: Cli, log: RecordLog, tmp_path: 
     assert cli("records", "export", "records", "-o", "both.journal").status == 0
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend("both.journal"))
     assert sorted(s.n_trials for s in optuna.get_all_study_summaries(storage)) == [1, 4]
+    RecordLog(tmp_path / "records" / "a.llvm.jsonl").append(
+        scripted.record(8, 1e-3, workload={**scripted.WORKLOAD, "name": "a"})
+    )
     again = cli("records", "export", "records", "-o", "both.journal")
-    assert again.status == 2 and "it has a study of this name\n  --force, or choose another file" in again.err
+    assert len(optuna.get_all_study_names(storage)) == 2, "all of them or none"
+    assert again.status == 2 and "it has a study of this name\n  --force, or another file" in again.err
     assert cli("records", "export", "records", "-o", "both.journal", "--force").status == 0
+
+
+def test_a_difference_of_what_holds_no_record_is_refused(cli: Cli, log: RecordLog, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("my notes\n")
+    done = cli("records", "diff", log.path, "notes.txt")
+    assert (done.status, done.err.partition("\n")[0]) == (
+        4, "error: records diff notes.txt: no line is a record: notes.txt:1: does not end in a checksum"
+    )  # fmt: skip
+
+
+def test_a_workload_has_its_records_beside_a_folder_of_its_name(cli: Cli, log: RecordLog, tmp_path: Path) -> None:
+    """`export` makes one, in which there are no records; where there are some, they are what is meant."""
+    (tmp_path / "pale_blur").mkdir()
+    (tmp_path / "pale_blur" / "main.c").write_text("int main(void);")
+    assert cli("records", "list", "pale_blur", "--json").data["files"] == [str(log.path)]
+    assert cli("records", "list", "pale_blur/", "--json").data["files"] == []
+    assert cli("report", "pale_blur").status == 0
+    shutil.copy(log.path, tmp_path / "pale_blur" / "other.jsonl")
+    assert cli("records", "list", "pale_blur", "--json").data["files"] == ["pale_blur/other.jsonl"]
 
 
 # -- import -----------------------------------------------------------------------------------------

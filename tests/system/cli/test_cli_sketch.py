@@ -106,3 +106,14 @@ def test_wrong_arguments(cli, programs, words, status, said) -> None:
     outcome = cli("sketch", f"{programs}:product", *words)
     assert (outcome.status, outcome.out) == (status, "")
     assert said in outcome.err
+
+
+@pytest.mark.filterwarnings("always:no rule is asked")
+def test_rules_that_nobody_asks_are_not_passed_over_silently(cli, programs) -> None:
+    """The templates of a workload are searched unless --space says something else."""
+    words = ("sketch", "brighten", "--space", "templates", "--names", "--rule")
+    wrong = cli(*words, "nothing")
+    assert (wrong.status, wrong.err.partition("\n")[0]) == (2, "error: rule 'nothing': no such rule")
+    unused = cli(*words, f"{programs.parent}/clumsy.py:clumsy")
+    assert unused.status == 0
+    assert "warning: no rule is asked: the templates of brighten are searched" in unused.err

@@ -61,3 +61,12 @@ def test_unknown_workloads_and_parameters() -> None:
         parse_task("matmull")
     with pytest.raises(WorkloadError, match="matmul"):
         parse_task("matmul(q=3)")
+
+
+def test_tasks_that_were_not_reached_have_no_total(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = TasksResult([], [], [], float("inf"), float("inf"), 2.0)
+    monkeypatch.setattr("autosched.cli.tasks.tune_tasks", lambda *args, **options: result)
+    main(["tasks", "softmax", "--progress", "none"])
+    assert "no total, as not all tasks were reached; 0 trials in " in capsys.readouterr().out

@@ -15,11 +15,14 @@ import autosched
 from autosched import te
 from autosched.cli import main
 from autosched.errors import RecordError
+from autosched.explaining import Comparison
 from autosched.html.charts import Axis, Cells, Chart, bars, heat, parallel
 from autosched.html.nests import nest_html
-from autosched.html.numbers import importance, searches_of
+from autosched.html.numbers import bests_of_runs, importance, searches_of
 from autosched.html.report import MOST_BYTES, report_html
+from autosched.html.search import against
 from autosched.ir.stmt import Function
+from autosched.measure.stats import differ
 from autosched.records import Record
 from autosched.schedule import create_schedule
 
@@ -96,6 +99,44 @@ def test_a_page_stands_alone_and_says_everything(records) -> None:
         assert expected.lower() in text.lower(), expected
 
 
+def test_runs_and_candidates_are_judged_as_compare_judges() -> None:
+    """Of one play-off, apart, with too few samples."""
+    fast, slow = (1e-4, 1.01e-4, 0.99e-4, 1e-4, 1e-4, 1.02e-4, 1e-4), (2e-4, 2.01e-4, 2.02e-4, 2e-4, 2e-4, 2e-4, 2.1e-4)
+    even = tuple(reversed(fast))
+    made = [
+        record(0, run="first", samples=fast, extra={"playoff": {"run": "p", "winner": True}}),
+        record(1, run="first", samples=even, extra={"playoff": {"run": "p", "winner": False}}),
+        record(2, run="second", samples=slow, extra={"playoff": {"run": "p", "winner": False}}),
+        record(3, run="third", samples=slow[:3]),
+        record(4, run="third", samples=slow[:2]),
+    ]
+    cells = [against(made[0], r) for r in made]
+    assert cells == [
+        "",
+        "tie: 1.00x (0.99 to 1.01)",
+        "slower: 2.00x (1.96 to 2.10)",
+        "too few samples: 2.01x (1.96 to 2.04), apart",
+        "too few samples: 2.00x (1.96 to 2.03), apart",
+    ]
+    (search,) = searches_of(made)
+    assert [r.run for r in bests_of_runs(search)] == ["first", "second", "third"]
+    text = read(report_html(made))
+    assert "3 runs" in text and "against the best run" in text and "Really different?" in text
+    assert all(text.count(cell) for cell in cells)
+    assert "runs" not in read(report_html(made[:2])).partition("Best")[0]
+    judged = differ(made[0].samples, made[2].samples)
+    said = Comparison(
+        "w", "llvm", "d", {}, ("x", "y"), (1e-4, 2e-4), judged.ratio, judged.interval, judged.faster, False, 7
+    )
+    assert said.verdict() == str(judged) and str(judged).startswith("A is faster: B takes 2 times")
+
+
+def test_limits_of_a_time_are_those_of_the_samples_that_it_is_the_median_of() -> None:
+    """On a busy machine most samples waited for a core; the limits were beside the time."""
+    calm, waited = (1e-4, 1.01e-4, 1.02e-4, 1e-4, 1e-4, 0.99e-4), (5e-4,) * 9
+    assert "99.0 us to 102 us1.00x" in read(report_html([record(0, samples=(*waited, *calm))]))
+
+
 def test_knobs_are_ranked_by_what_they_explain(records) -> None:
     ran = [r for r in records if r.ok and r.knobs]
     shares = importance(["rows", "lanes"], ran)
@@ -150,7 +191,10 @@ def test_the_command_on_a_real_search(tmp_path, capsys, monkeypatch) -> None:
         assert expected in text, expected
     assert main(words) == 2
     assert "the file is there already" in capsys.readouterr().err
-    assert main([*words, "--force", "--json", "--target", "llvm"]) == 0
+    assert "Measured in turns" not in text
+    assert main([*words, "--force", "--json", "--target", "llvm", "--compare"]) == 0
+    measured = read(Path("blur ü.html").read_text()).partition("Measured in turns")[2].partition("The best schedule")[0]
+    assert "B takes" in measured or "same code" in measured
     assert json.loads(capsys.readouterr().out)["bytes"] == Path("blur ü.html").stat().st_size
     assert main([*words, "--force", "--target", "opencl"]) == 4
     assert main(["report", "box_blurr", "-o", "x.html"]) == 4

@@ -157,7 +157,7 @@ def test_prune_leaves_what_build_chooses(tmp_path, make_record):
     assert BASELINE == DEFAULT
     log = RecordLog(tmp_path / "x.jsonl")
     baseline = make_record(1, sketch=BASELINE, samples=(1e-3,))  # alone, it would count for nothing
-    rival = make_record(2, samples=(2e-3,))
+    rival = make_record(2, samples=(2e-3,)).with_playoff((2e-3,), run="r", winner=False)
     member = make_record(3, samples=(3e-3,)).with_family("r", 1, "2026-11-21")
     other = make_record(4, samples=(4e-3,))
     expected = make_record(5, status="predicted", verified="full", device={"name": "new"})
@@ -166,6 +166,19 @@ def test_prune_leaves_what_build_chooses(tmp_path, make_record):
         log.append(r)
     prune([log.path], keep=1)
     assert [r.id for r in log.read().records] == [r.id for r in (baseline, rival, member, expected)]
+
+
+def test_prune_leaves_what_was_tried_before_a_search_was_cut_short(tmp_path, make_record):
+    """Without a play-off, a prediction goes before the default schedule unless it was tried: `building._was_tried`."""
+    log = RecordLog(tmp_path / "x.jsonl")
+    rs = [make_record(1, sketch=BASELINE, samples=(1e-3,)), *(make_record(n, samples=(n * 1e-3,)) for n in (2, 3, 4))]
+    for r in rs:
+        log.append(r)
+    prune([log.path], keep=1)
+    assert [r.id for r in log.read().records] == [r.id for r in rs]
+    log.append(rs[3].with_playoff((4e-3,), run="r", winner=False))
+    prune([log.path], keep=1)
+    assert {r.id for r in log.read().records} == {rs[0].id, rs[1].id, rs[3].id}
 
 
 def test_prune_by_age_and_by_failure(tmp_path, make_record):
