@@ -120,8 +120,12 @@ def inline_what_is_used_once(s: Schedule) -> None:
     Products of floats are stored, as one that is added there would be rounded once with the sum; and what is computed
     in floats of 16 bits, each of which is rounded where it is stored.
     """
+    readers: dict[Stage, list[Stage]] = {}
+    for x in s.stages:
+        for source in s.reads(x):
+            readers.setdefault(source, []).append(x)
     for stage in s.stages:
-        if _may_be_inlined(stage) and (reader := _only_reader(stage)) is not None:
+        if _may_be_inlined(stage) and (reader := _only_reader(stage, readers.get(stage, []))) is not None:
             found = [e for body, _ in _bodies(stage) for e in body]
             has_math = any(OPS[e.op].kind == "math" for e in post_order(found))
             if not (reader.reduce_axis and has_math) and _work(stage) + _work(reader) <= MOST_INLINED:
@@ -140,16 +144,15 @@ def _may_be_inlined(stage: Stage) -> bool:
     return not (root.dtype.is_float and (root.op == "mul" or root.dtype.bits < 32))
 
 
-def _only_reader(stage: Stage) -> Stage | None:
+def _only_reader(stage: Stage, readers: Sequence[Stage]) -> Stage | None:
     """The one stage that reads it, each of its elements for one point of its loops, in order; None where there are
     others."""
-    s = stage.schedule
-    readers = s.consumers(stage)
+    scans = stage.schedule.scans
     if len(readers) != 1 or not isinstance(readers[0].op, ComputeOp) or readers[0].scatter_axes:
         return None
     (reader,) = readers
     found = [e for e in _reads(reader.body) if e.value in stage.op.outputs]
-    if len(found) != 1 or s.scans.step_of(reader) is not None or s.scans.part(reader):
+    if len(found) != 1 or scans.step_of(reader) is not None or scans.part(reader):
         return None
     axes = [a for a in (*reader.axis, *reader.reduce_axis) if not is_const(a.extent, 1)]
     at = [i for i in found[0].args if not is_const(i)]
