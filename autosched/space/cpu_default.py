@@ -45,6 +45,8 @@ SHORT, LEAST_LANES = 16, 4
 SIDE_BY_SIDE, LONG_REDUCTION = 4, 64
 #: Vectors of results that a reduction fills at a time, and those at least of a row that is another at its ends.
 VECTORS, VECTORS_OF_BORDERED = 2, 4
+#: Vectors of a row beside which the time of its rest does not matter.
+LONG_ROW = 16
 #: Points of a reduction that is finished for one vector of results before the next: a window, whose rows stay near.
 WINDOW = 64
 #: Bytes of a strip of results of one thread, which goes on in another row of memory: a page of each row.
@@ -209,22 +211,33 @@ def in_threads_and_vectors(stage: Stage, machine: Machine) -> None:
     along = None
     if stage.reduce_axis and not stage.scatter_axes:
         along = _reduction(stage, row)
-    elif row is not None:
-        along = _lanes_of(stage, row, 1)
+    elif row is not None and (lanes := row.lanes(1)):
+        along = _in_vectors(stage, row, lanes)
     _in_threads(stage, work, machine, along)
 
 
 class _Row(NamedTuple):
-    """The innermost axes of a stage as one row, along which all that it reads lies side by side or is the same; how
-    many lanes a vector of it has."""
+    """The innermost axes of a stage as one row, along which all that it reads lies side by side or is the same."""
 
     axes: tuple[IterVar, ...]
-    lanes: int
+    register: int  #: elements of the widest type in a vector register
     near: tuple[Read, ...]  #: what lies side by side
+
+    def lanes(self, vectors: int) -> int:
+        """Those of so many registers, or as many fewer as leave a short rest of a row that is one vector or nothing;
+        0 where vectors would be much shorter than registers."""
+        n, lanes = _points(self.axes), vectors * self.register
+        while lanes >= LEAST_LANES:
+            rest = n % lanes
+            is_vector = rest & (rest - 1) == 0 and n >= 2 * lanes
+            if lanes <= n and (rest == 0 or is_vector or n >= LONG_ROW * lanes):
+                break
+            lanes //= 2
+        return lanes if lanes >= LEAST_LANES and 2 * lanes >= min(self.register, n) else 0
 
 
 def _row(stage: Stage, machine: Machine) -> _Row | None:
-    """None where elements would be gathered, and where a row is too short."""
+    """None where elements would be gathered, and where most vectors of a row would meet its ends."""
     if not stage.axis:
         return None
     inner = 1
@@ -238,13 +251,11 @@ def _row(stage: Stage, machine: Machine) -> _Row | None:
         return None
     types = {e.dtype for body, _ in _bodies(stage) for e in post_order(body) if not is_index(e) and not e.dtype.is_bool}
     widest = max(t.bytes for t in {*types, *(t.dtype for t in stage.op.outputs)})
-    lanes, length = max(1, machine.vector_bytes // widest), _points(axes)
+    register = max(1, machine.vector_bytes // widest)
     has_borders = _asks(stage, axes) or any(_away_from_borders(i, place) is not i for r, _ in found for i in r.indices)
-    if has_borders and length < VECTORS_OF_BORDERED * VECTORS * lanes:
+    if has_borders and _points(axes) < VECTORS_OF_BORDERED * VECTORS * register:
         return None
-    while lanes > length:
-        lanes //= 2
-    return _Row(axes, lanes, tuple(read for read, step in found if step)) if lanes >= LEAST_LANES else None
+    return _Row(axes, register, tuple(read for read, step in found if step))
 
 
 def _place(axes: Sequence[IterVar], along: Expr) -> dict[Expr, Expr]:
@@ -286,12 +297,9 @@ def _reduce_loops(stage: Stage) -> list[Loop]:
     return [loop for loop in stage.loops if loop.is_reduce]
 
 
-def _lanes_of(stage: Stage, row: _Row, vectors: int) -> Loop:
+def _in_vectors(stage: Stage, row: _Row, lanes: int) -> Loop:
     """Vectors along a row; the loop over them."""
     loops = [stage.roots[a] for a in row.axes]
-    lanes = row.lanes
-    while lanes < vectors * row.lanes and 2 * lanes <= _points(row.axes):
-        lanes *= 2
     block, lane = stage.split(stage.fuse(*loops) if len(loops) > 1 else loops[0], factor=lanes)
     stage.vectorize(lane)
     return block
@@ -308,9 +316,10 @@ def _reduction(stage: Stage, row: _Row | None) -> Loop | None:
         return None
     shared = [a for a in stage.axis[: -len(row.axes)] if _points([a]) >= SIDE_BY_SIDE]
     shared = [a for a in shared if any(not read.mentions(a) for read in row.near)]
-    if not shared and _points(stage.reduce_axis) > WINDOW:
+    lanes = row.lanes(VECTORS) if shared or _points(stage.reduce_axis) <= WINDOW else 0
+    if not lanes:
         return _along_rows(stage, row, reduce)
-    block = _lanes_of(stage, row, VECTORS)
+    block = _in_vectors(stage, row, lanes)
     lane = stage.loops[stage.loops.index(block) + 1]
     stage.reorder(block, *reduce, lane)
     if shared:
