@@ -484,7 +484,7 @@ def _is_of_a_template(w: Workload, target: Target, r: Record) -> bool:
 
 def default_plan(w: Workload, target: Target, called: str, note: str) -> Plan:
     """The plan of the default schedule."""
-    s = default_schedule(w.args, target)
+    s = default_schedule(w.args, with_machine(target))
     structure = lower_structure(s, w.args, target, called)
     return Plan(called, w.args, s, {}, structure, target, {"kind": "default", "record": None, "note": note})
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosched.deadline import TooLate, within
-from autosched.errors import AutoschedError, Fields, Form, ScheduleError, parse_json, with_line
+from autosched.errors import AutoschedError, Fields, Form, ScheduleError, UsageError, parse_json, with_line
 from autosched.ir.attached import attach
 from autosched.places import cache_folder, write_whole
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
@@ -126,23 +126,44 @@ def choices_by_model(w: Workload, target: Target, at: dict[str, int]) -> Iterato
         yield None, "no prediction: its search space has no valid point"
 
 
-def auto(s: Schedule, target: TargetLike = None, *, sizes: Mapping[str, int] | None = None) -> Schedule:
-    """Do to a new schedule what `build` would choose without records, on which a person may build: loops in parallel
-    and in vectors, tiles, producers where they are needed. `sizes` are those to choose for, of symbolic dimensions.
+#: What `auto` may do: take the default schedule, or what the model of this machine chooses.
+AUTO_EFFORTS = ("none", "quick")
 
-    The calls are in `s.trace`, with numbers, so `print(s.trace.as_python())` shows them. Where a model finds nothing it
-    is the default schedule. Raises ScheduleError for a schedule that something was done to already.
+
+def auto(
+    s: Schedule, target: TargetLike = None, *, sizes: Mapping[str, int] | None = None, effort: str = "quick"
+) -> Schedule:
+    """Do to a new schedule what `build` would choose without records, on which a person may build: loops in parallel
+    and in vectors, tiles, producers where they are needed.
+
+    sizes:   those to choose for, of symbolic dimensions
+    effort:  "quick" takes the choice of a model of this machine, which it finds within 3 s, or where it finds none the
+             default schedule; "none" takes that at once
+
+    The calls are in `s.trace`, with numbers, so `print(s.trace.as_python())` shows them, and further calls may follow.
+    Raises ScheduleError for a schedule that something was done to already, and UsageError for another effort.
 
     >>> from autosched import create_schedule, te
     >>> A = te.placeholder((1024, 1024), name="A")
     >>> s = create_schedule(te.compute((1024, 1024), lambda i, j: A[i, j] * 2, name="B")).auto("llvm")
     >>> any(loop.kind == "parallel" for loop in s["B"].loops)
     True
+    >>> s = create_schedule(te.compute((1024, 1024), lambda i, j: A[i, j] * 2, name="B"))
+    >>> [loop.kind for loop in s.auto("llvm", effort="none")["B"].loops]
+    ['parallel', 'serial', 'vectorize']
     """
+    if effort not in AUTO_EFFORTS:
+        legal = f"{' or '.join(AUTO_EFFORTS)}; autosched.tune searches"
+        raise UsageError(
+            f"there is no effort {effort!r} of it", asked=with_line(f"s.auto(effort={effort!r})"), legal=legal
+        )
     if len(s.trace):
         legal = "s.auto() first; then split, reorder and the like change what it chose"
         raise ScheduleError(f"{len(s.trace)} primitives were called already", asked=with_line("s.auto()"), legal=legal)
     to = resolve_target(target)
+    if effort == "none":
+        by_default(s, with_machine(to))
+        return s
     found, _ = foreseen(Workload("auto", s.arguments), to, describe_device(to)["name"], sizes)
     try:
         if found is not None:  # a file of the cache may say it: as `build` does, try it on another schedule first
@@ -153,7 +174,7 @@ def auto(s: Schedule, target: TargetLike = None, *, sizes: Mapping[str, int] | N
         warnings.warn(f"the model's choice is passed over: {error}", RuntimeWarning, stacklevel=2)
         found = None
     if found is None:
-        by_default(s, to)
+        by_default(s, with_machine(to))
         return s
     for i in steps:
         perform(s, i)

@@ -35,7 +35,7 @@ from autosched.runtime.module import Module
 from autosched.search.predicted import look_ahead
 from autosched.simulate.recorded import RecordedSpace, find_space, list_spaces
 from autosched.simulate.replay import Contender, replay_run
-from autosched.space.default import default_schedule
+from autosched.space.default import plain_schedule
 from autosched.space.loading import find_workload
 from autosched.target import Target
 
@@ -174,7 +174,7 @@ def choices(names: Sequence[str]) -> None:
         best = outlook.choices[0]
         sketch = space.sketches[best.candidate.sketch]
         chosen = Module(compile_function(sketch.structure.bind(sketch.values(best.candidate.indices)), one), one)
-        plain = build(default_schedule(workload.args, one), one, args=workload.args)
+        plain = build(plain_schedule(workload.args, one), one, args=workload.args)
         mine, other = cpu_seconds(chosen, inputs) / 2, cpu_seconds(plain, inputs)
         times = " | ".join(f"{1e6 * t:.0f} µs" for t in (best.seconds, mine, other))
         looked = f"{len(outlook.choices)} of {len(space.sketches)}"
@@ -195,7 +195,7 @@ def kernels(names: Sequence[str], spec: str) -> None:
                 continue
             target = resolve_target(spec)
             chosen = build(workload, target, sizes=workload.sizes_of(inputs), records=folder)
-        plain = build(default_schedule(workload.args, target), target, args=workload.args)
+        plain = build(plain_schedule(workload.args, target), target, args=workload.args)
         made = chosen(*inputs)
         arrays = [*inputs, *(made if isinstance(made, tuple) else (made,))]
         times: list[list[float]] = [[], []]

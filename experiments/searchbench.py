@@ -43,7 +43,7 @@ from autosched.runtime.module import Module
 from autosched.search.predicted import look_ahead
 from autosched.simulate.recorded import RecordedSpace, find_space, list_spaces
 from autosched.simulate.replay import Contender, prior_of, replay_run
-from autosched.space.default import default_schedule
+from autosched.space.default import plain_schedule
 from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.tuning import Event, TrialDone
@@ -79,7 +79,7 @@ def measure(p: Program, target: Target, budget_s: float, trials: int | None) -> 
     outputs = [np.empty([int(n.value) for n in t.shape], str(t.dtype)) for t in work.outputs]
     row: dict[str, Any] = {"part": p.part, **space_of(work, target)}
     with tempfile.TemporaryDirectory() as folder, fresh_predictions(f"{folder}/cache"):
-        modules = {"plain": build(default_schedule(work.args, target), target, args=work.args)}
+        modules = {"plain": build(plain_schedule(work.args, target), target, args=work.args)}
         begun = time.monotonic()
         modules["no trial"] = build(work, target, records=f"{folder}/none")
         row["build_s"] = round(time.monotonic() - begun, 2)

@@ -19,7 +19,7 @@ from autosched.raw.kernel import RawKernel
 from autosched.records import read_files
 from autosched.report.text import knobs as knobs_text
 from autosched.report.text import seconds as seconds_text
-from autosched.runtime.device import describe_device, resolve_target
+from autosched.runtime.device import describe_device, resolve_target, with_machine
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.space.loading import function_in
 from autosched.space.tunable import Tunable
@@ -133,7 +133,7 @@ def compare(
 
 def default_of(w: Tunable, to: Target, sizes: dict[str, int]) -> tuple[list[Any], dict[str, int]]:
     """The trace and the knobs of the schedule without tuning; of a kernel, the defaults of its parameters."""
-    trace, knobs = w.defaults(to, w.search_space(to, sizes) if isinstance(w, RawKernel) else None)
+    trace, knobs = w.defaults(with_machine(to), w.search_space(to, sizes) if isinstance(w, RawKernel) else None)
     return trace, knobs[0]
 
 

@@ -518,7 +518,9 @@ class Schedule:
 
     if TYPE_CHECKING:  # `predicting` attaches it
 
-        def auto(self, target: Any = None, *, sizes: Mapping[str, int] | None = None) -> Schedule: ...
+        def auto(
+            self, target: Any = None, *, sizes: Mapping[str, int] | None = None, effort: str = "quick"
+        ) -> Schedule: ...
 
     if TYPE_CHECKING:  # `lowering.lint` attaches it
 

@@ -40,7 +40,7 @@ from autosched.records import (
     sealed,
     trials,
 )
-from autosched.runtime.device import resolve_target
+from autosched.runtime.device import resolve_target, with_machine
 from autosched.search import DEFAULT as STRATEGY
 from autosched.search import Candidate, Trial
 from autosched.search.guard import GuardedStrategy
@@ -215,7 +215,7 @@ class Run(Session):
     @cached_property
     def defaults(self) -> tuple[list[Any], list[dict[str, int]]]:
         """Its trace, and choices of knob values, of which the first that works is taken."""
-        return self.workload.defaults(self.target, self.space)
+        return self.workload.defaults(with_machine(self.target), self.space)
 
     @property
     def default_knobs(self) -> dict[str, int]:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from autosched import build, create_schedule, predicting, te
-from autosched.errors import ScheduleError
+from autosched.errors import ScheduleError, UsageError
+from autosched.runtime.device import resolve_target, with_machine
 from autosched.schedule.schedule import replay
+from autosched.space.default import default_schedule
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +49,30 @@ def test_it_comes_first():
     s["B"].parallel("y")
     with pytest.raises(ScheduleError, match="1 primitives were called already"):
         s.auto("llvm")
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "opencl"])
+def test_without_effort_it_is_the_default_schedule_at_once(target, monkeypatch):
+    monkeypatch.setattr(predicting, "foreseen", lambda *_: pytest.fail("a model was asked"))
+    a, b = filtered()
+    s = create_schedule(b).auto(target, effort="none")
+    assert s.trace == default_schedule([a, b], with_machine(resolve_target(target))).trace
+    if target != "opencl":
+        before = s[b].describe()
+        s[b].pragma(s[b].loops[0], "loop_partition_hint")
+        assert "(vectorize)" in before
+    x = np.arange(66 * 98 * 3, dtype="float32").reshape(66, 98, 3) % 7
+    want = sum(x[v : v + 64, u : u + 96] for v in range(3) for u in range(3)) / 2
+    np.testing.assert_array_equal(build(s, target, args=[a, b])(x), want)
+
+
+def test_it_does_not_search():
+    _, b = filtered()
+    with pytest.raises(UsageError) as error:
+        create_schedule(b).auto("llvm", effort="full")
+    assert error.value.why == "there is no effort 'full' of it"
+    assert error.value.legal == "none or quick; autosched.tune searches"
+    assert error.value.asked.startswith("s.auto(effort='full')  at ")
 
 
 def test_without_a_choice_it_is_the_default_schedule(monkeypatch):

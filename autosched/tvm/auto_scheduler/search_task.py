@@ -16,6 +16,7 @@ import numpy as np
 
 from autosched.errors import RecordError, UsageError, WorkloadError
 from autosched.records import Record, RecordLog, default_path
+from autosched.runtime.device import with_machine
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.default import by_default, default_schedule
@@ -276,7 +277,7 @@ def auto_schedule(
     result = task.tune(tuning_options or TuningOptions(), search_policy)
     if result.best is None:
         args = task.compute_dag.tensors
-        return default_schedule(args, task.target), list(args)
+        return default_schedule(args, with_machine(task.target)), list(args)
     return task.compute_dag.apply_steps_from_state(TraceState(result.best))
 
 
