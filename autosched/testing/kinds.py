@@ -373,8 +373,8 @@ def spread(m: Maker) -> Tensor | None:
 
 
 def scanned(m: Maker) -> Tensor | None:
-    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, of neighbours, or of
-    the sum of all earlier times. Sometimes the last time alone is wanted."""
+    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, of neighbours, of the
+    sum of all earlier times, or of a matrix times the row before. Sometimes the last time alone is wanted."""
     a = m.pick(least_rank=2)
     whole, back, near, far = m.rng.random() < 0.3, m.rng.choice((1, 1, 2)), m.rng.random() < 0.3, m.rng.random() < 0.2
     if a.dtype.is_bool or not m.fits(a.shape) or m.lengths(a.shape[:1])[0] < back:
@@ -385,12 +385,16 @@ def scanned(m: Maker) -> Tensor | None:
         a.shape, lambda t, *i: te.sum(state(te.min(k, t - 1), *i), axis=k, where=k < t), name=f"h{len(m.stages)}"
     )
 
+    weighted = _weighted_rows(m, a, state)
+
     def step(t: Expr, *i: Expr) -> object:
         before = state(t - back, *i[:-1], a.shape[-1] - 1 - i[-1] if whole else i[-1])
         if near:
             before = te.max(before, state(t - 1, *i[:-1], te.max(i[-1] - 1, 0)))
         if far and a.dtype.bits >= 32 and m.size_of(a) < 64:  # sums are exact
             before = te.max(before, sums(t, *i))
+        if weighted is not None:
+            before = te.max(before, weighted(t, *i))
         return te.min(before, const(8, a.dtype)) + m.read(a, [t, *i])
 
     init = te.compute((back, *a.shape[1:]), lambda *i: m.read(a, i), name=f"i{len(m.stages)}")
@@ -402,6 +406,19 @@ def scanned(m: Maker) -> Tensor | None:
     m.bound[made] = m.size_of(a) + 8
     wants_last = m.rng.random() < 0.5
     return m.stage(a.shape[1:], lambda *i: made(a.shape[0] - 1, *i) + 1, m.bound[made] + 1) if wants_last else made
+
+
+def _weighted_rows(m: Maker, a: Tensor, state: Tensor) -> Tensor | None:
+    """Sometimes a matrix, or its transposition, times the row of a state one time before."""
+    if m.rng.random() < 0.75 or a.dtype.bits < 32 or m.size_of(a) >= 64:  # sums are exact
+        return None
+    w, k = m.placeholder([a.shape[-1]] * 2, a.dtype), te.reduce_axis((0, a.shape[-1]), "k")
+    turned = m.rng.random() < 0.5
+
+    def body(t: Expr, *i: Expr) -> object:
+        return te.sum((w[k, i[-1]] if turned else w[i[-1], k]) * state(t - 1, *i[:-1], k), axis=k)
+
+    return te.compute(a.shape, body, name=f"w{len(m.stages)}")
 
 
 def scattered(m: Maker) -> Tensor | None:
