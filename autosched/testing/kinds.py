@@ -16,7 +16,7 @@ from autosched.ir.expr import Expr, const, is_const, variables
 from autosched.te.tensor import Tensor
 from autosched.testing.externs import opaque
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
-from autosched.testing.reductions import mask_of, of_one_input, product_with
+from autosched.testing.reductions import mask_of, of_one_input, product_with, sums_so_far, weighted_rows
 from autosched.testing.tiles import dot
 
 #: Element-wise operations on two values at an index of a shape.
@@ -380,12 +380,9 @@ def scanned(m: Maker) -> Tensor | None:
     if a.dtype.is_bool or not m.fits(a.shape) or m.lengths(a.shape[:1])[0] < back:
         return None
     state = te.placeholder(a.shape, a.dtype, f"s{len(m.stages)}")
-    k = te.reduce_axis((0, a.shape[0]), "k")
-    sums = te.compute(
-        a.shape, lambda t, *i: te.sum(state(te.min(k, t - 1), *i), axis=k, where=k < t), name=f"h{len(m.stages)}"
-    )
+    sums = sums_so_far(state, f"h{len(m.stages)}")
 
-    weighted = _weighted_rows(m, a, state)
+    weighted = weighted_rows(m, a, state)
 
     def step(t: Expr, *i: Expr) -> object:
         before = state(t - back, *i[:-1], a.shape[-1] - 1 - i[-1] if whole else i[-1])
@@ -406,19 +403,6 @@ def scanned(m: Maker) -> Tensor | None:
     m.bound[made] = m.size_of(a) + 8
     wants_last = m.rng.random() < 0.5
     return m.stage(a.shape[1:], lambda *i: made(a.shape[0] - 1, *i) + 1, m.bound[made] + 1) if wants_last else made
-
-
-def _weighted_rows(m: Maker, a: Tensor, state: Tensor) -> Tensor | None:
-    """Sometimes a matrix, or its transposition, times the row of a state one time before."""
-    if m.rng.random() < 0.75 or a.dtype.bits < 32 or m.size_of(a) >= 64:  # sums are exact
-        return None
-    w, k = m.placeholder([a.shape[-1]] * 2, a.dtype), te.reduce_axis((0, a.shape[-1]), "k")
-    turned = m.rng.random() < 0.5
-
-    def body(t: Expr, *i: Expr) -> object:
-        return te.sum((w[k, i[-1]] if turned else w[i[-1], k]) * state(t - 1, *i[:-1], k), axis=k)
-
-    return te.compute(a.shape, body, name=f"w{len(m.stages)}")
 
 
 def scattered(m: Maker) -> Tensor | None:

@@ -286,9 +286,10 @@ def _columns(plan: Plan, stage: Stage, axis: IterVar | None, parallel: Loop | No
     n = analysis.length(axis) if axis is not None else None
     lanes = lanes_knob(plan, stage, n)
     block, lane = stage.split(column, factor=lanes)
-    whole = plan.machine.vector_bytes
+    least = STRETCH // plan.machine.vector_bytes if _is_large(plan, stage) else 1
+    most = 256 if n is None else max(1, n * stage.tensor.dtype.bytes // plan.machine.vector_bytes)
     vectors, vector = stage.split(
-        block, factor=plan.knob(stage, "vectors", powers(STRETCH // whole if _is_large(plan, stage) else 1, 256))
+        block, factor=plan.knob(stage, "vectors", powers(least, 256) if least <= most else [1 << most.bit_length() - 1])
     )
     band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, 16)))
     stage.reorder(*([parallel] if parallel is not None else []), *outer, vectors, *slow, band, vector, row, lane)
