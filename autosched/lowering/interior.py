@@ -21,7 +21,7 @@ from autosched.ir.node import order
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import VTHREAD, Allocate, For, If, Stmt, Store, expressions, walk
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, substitute
 
 #: A serial loop of at most this constant extent is relaxed like an unrolled one.
 SMALL = 4
@@ -119,7 +119,7 @@ def _questions(body: Stmt, an: Analyzer) -> Iterable[_Question]:
             for e in post_order(root):
                 if e not in seen:
                     seen.add(e)
-                    question = _clamp(e, an)
+                    question = _clamp(e, an) or _wrap(e, an)
                     if question is not None:
                         yield question
 
@@ -142,6 +142,50 @@ def _clamp(e: Expr, an: Analyzer) -> _Question | None:
         if all(h and c.op != "eq" for h, c in zip(holds, parts, strict=True)):
             return _Question(e, e.args[1], [p for h in holds for p in h])
     return None
+
+
+def _wrap(e: Expr, an: Analyzer) -> _Question | None:
+    """The question of a remainder, as of places on a ring, that is the same multiple less nearly everywhere.
+
+    (x + 1) % n   ->   x + 1, if x + 1 < n
+    """
+    times = wraps(e, an)
+    if times is None:
+        return None
+    a, d = map(an.poly, e.args)
+    rest = a - d * times
+    return _Question(e, rest.expr(), [rest, d - 1 - rest])
+
+
+def wraps(e: Expr, an: Analyzer, *, roughly: bool = False) -> int | None:
+    """How many times the divisor a remainder over loops takes off nearly everywhere: of two neighbouring numbers, the
+    one for all but a few iterations, or a quarter of them. None where it is no such remainder. With `roughly`, open
+    knobs have their least values."""
+    if e.op != "floormod" or e.dtype.lanes > 1 or not E.is_index(e):
+        return None
+    loops = [v for v in E.variables(e.args[0]) if v.value.role in ("loop", "thread")]
+    a, d = map(an.poly, e.args)
+    ends = [an.extreme(a, loops, largest=x) for x in (False, True)]
+    if roughly:
+        ends = [None if p is None else _with_least_knobs(p, an) for p in ends]
+    low, high = ends
+    if low is None or high is None or not an.prove_nonneg(d - 1):
+        return None
+    for first in (-1, 0):
+        if not (an.prove_nonneg(low - d * first) and an.prove_nonneg(d * (first + 2) - 1 - high)):
+            continue
+        over, under = high + 1 - d * (first + 1), d * (first + 1) - low
+        all_of_them = high + 1 - low
+        for times, others in ((first, over), (first + 1, under)):
+            few = all_of_them.constant is None and others.constant is not None
+            if few or an.prove_nonneg(all_of_them - others * 4):
+                return times
+    return None
+
+
+def _with_least_knobs(p: Poly, an: Analyzer) -> Poly:
+    least = {v: E.const(v.value.lower) for v in p.variables if v.value.role == "knob" and v.value.lower is not None}
+    return an.poly(substitute(p.expr(), least)) if least else p
 
 
 # -- what is made of an interior -----------------------------------------------------------------

@@ -16,7 +16,7 @@ from autosched.ir.expr import Expr, const, is_const, variables
 from autosched.te.tensor import Tensor
 from autosched.testing.externs import opaque
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
-from autosched.testing.reductions import mask_of, of_one_input, product_with
+from autosched.testing.reductions import mask_of, of_one_input, product_with, sums_so_far, weighted_rows
 from autosched.testing.tiles import dot
 
 #: Element-wise operations on two values at an index of a shape.
@@ -373,17 +373,16 @@ def spread(m: Maker) -> Tensor | None:
 
 
 def scanned(m: Maker) -> Tensor | None:
-    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, of neighbours, or of
-    the sum of all earlier times. Sometimes the last time alone is wanted."""
+    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, of neighbours, of the
+    sum of all earlier times, or of a matrix times the row before. Sometimes the last time alone is wanted."""
     a = m.pick(least_rank=2)
     whole, back, near, far = m.rng.random() < 0.3, m.rng.choice((1, 1, 2)), m.rng.random() < 0.3, m.rng.random() < 0.2
     if a.dtype.is_bool or not m.fits(a.shape) or m.lengths(a.shape[:1])[0] < back:
         return None
     state = te.placeholder(a.shape, a.dtype, f"s{len(m.stages)}")
-    k = te.reduce_axis((0, a.shape[0]), "k")
-    sums = te.compute(
-        a.shape, lambda t, *i: te.sum(state(te.min(k, t - 1), *i), axis=k, where=k < t), name=f"h{len(m.stages)}"
-    )
+    sums = sums_so_far(state, f"h{len(m.stages)}")
+
+    weighted = weighted_rows(m, a, state)
 
     def step(t: Expr, *i: Expr) -> object:
         before = state(t - back, *i[:-1], a.shape[-1] - 1 - i[-1] if whole else i[-1])
@@ -391,6 +390,8 @@ def scanned(m: Maker) -> Tensor | None:
             before = te.max(before, state(t - 1, *i[:-1], te.max(i[-1] - 1, 0)))
         if far and a.dtype.bits >= 32 and m.size_of(a) < 64:  # sums are exact
             before = te.max(before, sums(t, *i))
+        if weighted is not None:
+            before = te.max(before, weighted(t, *i))
         return te.min(before, const(8, a.dtype)) + m.read(a, [t, *i])
 
     init = te.compute((back, *a.shape[1:]), lambda *i: m.read(a, i), name=f"i{len(m.stages)}")

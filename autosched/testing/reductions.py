@@ -43,3 +43,22 @@ def product_with(m: Maker, x: Tensor, name: str) -> Tensor:
     """The product of a matrix and another input of three columns."""
     k, w = te.reduce_axis((0, x.shape[1]), "k"), m.placeholder([x.shape[1], 3], x.dtype)
     return te.compute((x.shape[0], 3), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name=name)
+
+
+def sums_so_far(state: Tensor, name: str) -> Tensor:
+    """The sums of all times of a state before each."""
+    k = te.reduce_axis((0, state.shape[0]), "k")
+    return te.compute(state.shape, lambda t, *i: te.sum(state(te.min(k, t - 1), *i), axis=k, where=k < t), name=name)
+
+
+def weighted_rows(m: Maker, a: Tensor, state: Tensor) -> Tensor | None:
+    """Sometimes a matrix, or its transposition, times the row of a state one time before."""
+    if m.rng.random() < 0.75 or a.dtype.bits < 32 or m.size_of(a) >= 64:  # sums are exact
+        return None
+    w, k = m.placeholder([a.shape[-1]] * 2, a.dtype), te.reduce_axis((0, a.shape[-1]), "k")
+    turned = m.rng.random() < 0.5
+
+    def body(t: Expr, *i: Expr) -> object:
+        return te.sum((w[k, i[-1]] if turned else w[i[-1], k]) * state(t - 1, *i[:-1], k), axis=k)
+
+    return te.compute(a.shape, body, name=f"w{len(m.stages)}")

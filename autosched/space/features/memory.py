@@ -12,7 +12,7 @@ from autosched.ir.expr import Expr, compare, const, floordiv, floormod, logical_
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
-from autosched.ir.visit import substitute
+from autosched.ir.visit import post_order, substitute
 from autosched.lowering.bounds import interval
 from autosched.space.features.sites import Access, Nest, Site, of_the_last, ratio, total
 from autosched.target import Target
@@ -130,9 +130,25 @@ class Footprints:
         moving = frozenset(v for indices in found for i in indices for v in variables(i)) & relaxed
         key = (buffer, found, moving)
         if key not in self._sides:
-            dims = [[self._interval(i, moving) for i in indices] for indices in found]
-            self._sides[key] = [_side([d[at] for d in dims], extent) for at, extent in enumerate(buffer.shape)]
+            self._sides[key] = [
+                self._side(buffer, at, list(dict.fromkeys(indices[at] for indices in found)), moving)
+                for at in range(len(buffer.shape))
+            ]
         return self._sides[key]
+
+    def _side(self, buffer: Buffer, at: int, indices: list[Expr], relaxed: frozenset[Expr]) -> Expr:
+        """Elements along one dimension of the hull; of those that data look up, no more than there are look-ups."""
+        hull = _side([self._interval(i, relaxed) for i in indices], buffer.shape[at])
+        if not all(map(_is_looked_up, indices)):
+            return hull
+        each = max(1, CACHE_LINE // buffer.dtype.bytes) if at == len(buffer.shape) - 1 else 1
+        times = (reduce(mul, (self._steps(v) for v in variables(i) & relaxed), const(each)) for i in indices)
+        return minimum(total(times), hull)
+
+    def _steps(self, v: Expr) -> Expr:
+        """How many values a loop's variable has; 1 for a knob, and what else stands still."""
+        known = self._interval(v, frozenset({v}))
+        return const(1) if known is None else (known[1] + 1).expr()
 
     def _interval(self, index: Expr, relaxed: frozenset[Expr]) -> tuple[Poly, Poly] | None:
         key = (index, relaxed & variables(index))
@@ -140,6 +156,10 @@ class Footprints:
             known = interval(index, key[1], self.an)
             self._intervals[key] = None if known is None else (known.low, known.width)
         return self._intervals[key]
+
+
+def _is_looked_up(index: Expr) -> bool:
+    return any(e.op in ("load", "call") for e in post_order(index))
 
 
 def _side(spans: list[tuple[Poly, Poly] | None], extent: Expr) -> Expr:

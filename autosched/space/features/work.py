@@ -27,6 +27,7 @@ from autosched.ir.expr import (
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, walk
 from autosched.ir.visit import post_order, rebuild, substitute
+from autosched.lowering.interior import wraps
 from autosched.space.features.memory import Footprints, Machine
 from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio, total
 
@@ -126,7 +127,7 @@ def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
     fixed = site.vectorized | {x.var for x in site.copies}
     for index in load.args:
         for v in site.vectorized & variables(index):
-            index = unclamped(index, v)
+            index = unclamped(index, v, an)
         for monomial in an.poly(index).terms:
             known = frozenset(v for atom in monomial for v in variables(atom) if v.value.role not in ("size", "knob"))
             if not known.isdisjoint(site.vectorized) and not known <= fixed:
@@ -164,7 +165,7 @@ def _is_border(condition: Expr, site: Site, an: Analyzer) -> bool:
 
 def step(access: Expr, v: Expr, an: Analyzer) -> Expr | None:
     """Elements from what one iteration of a loop reads to what the next one does, clamps aside; None if it varies."""
-    moving = [unclamped(index, v) if v in variables(index) else const(0) for index in access.args]
+    moving = [unclamped(index, v, an) if v in variables(index) else const(0) for index in access.args]
     offset = row_major_offset(moving, access.value.shape)
     linear = an.poly(offset).linear_in(v)
     if linear is None or any(v in variables(atom) for atom in linear[1].atoms()):
@@ -173,15 +174,17 @@ def step(access: Expr, v: Expr, an: Analyzer) -> Expr | None:
     return by if all(x.value.role in ("size", "knob") for x in variables(by)) else None
 
 
-def unclamped(index: Expr, v: Expr) -> Expr:
-    """An index as it is away from the borders: of a clamp, the side that moves with `v`."""
+def unclamped(index: Expr, v: Expr, an: Analyzer | None = None) -> Expr:
+    """An index as it is away from the borders: of a clamp, the side that moves with `v`; of a place on a ring, which
+    `an` tells, the place before it wraps."""
     done: dict[Expr, Expr] = {}
     for e in post_order(index):
         args = tuple(done[a] for a in e.args)
         moving = [a for a in args if v in variables(a)]
         clamp = e.op in ("min", "max") and len(moving) == 1
         choice = e.op in ("select", "if_then_else")
-        done[e] = moving[0] if clamp else args[1] if choice else rebuild(e, args) if args else e
+        ring = e.op == "floormod" and an is not None and wraps(e, an, roughly=True) is not None
+        done[e] = moving[0] if clamp else args[1] if choice else args[0] if ring else rebuild(e, args) if args else e
     return done[index]
 
 

@@ -19,6 +19,7 @@ from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import Access, long_lanes
 from autosched.space.rules.engine import Plan, fuse_all, reduce_loops, rule, spatial_loops
+from autosched.space.rules.inline import ROOT, common_places, is_made_once
 from autosched.te.tensor import IterVar
 
 #: Results along an axis, and partners of each, at least.
@@ -127,8 +128,14 @@ def sums_of_pairs(plan: Plan, stage: Stage) -> None:
     for loop in short:
         host.unroll(loop)
     host.vectorize(lane)
-    task = fuse_all(host, [*outer, block])
-    host.parallel(task)
+    places = [] if host.is_output else [p for p in common_places(plan, host) if is_made_once(host, p)]
+    way = plan.choose(stage, "at", [*(p.name for p in reversed(places)), ROOT])
+    if way == ROOT:
+        task = fuse_all(host, [*outer, block])
+        host.parallel(task)
+    else:
+        place, task = next(p for p in places if p.name == way), block
+        host.compute_at(place.stage, place.loop)
     sums.compute_at(host, task)
     inside = spatial_loops(sums)
     written, lane = inside[at + 1 :], inside[at]
@@ -140,4 +147,5 @@ def sums_of_pairs(plan: Plan, stage: Stage) -> None:
         x.set_scope("local")
         x.compute_at(sums, reduce_loops(sums)[-1])
         x.vectorize(x.roots[own])
-    plan.offer(host, task=task)
+    if way == ROOT:
+        plan.offer(host, task=task)

@@ -1,19 +1,43 @@
-"""Rules for scans, recurrences that run side by side, and for scatters, whose results the data place."""
+"""Rules for scans, recurrences that run side by side or whose places advance together, and for scatters, whose results
+the data place.
+
+Reductions in steps that look around, as in networks that go on from their last state:
+
+products_in_a_step      for t:                                 P[k, i] = W[i, k]     once, before the scan
+                          for i: for k:                        for t:
+                            U[t, i] += W[i, k] * S[t-1, k]  ->   parallel for i.o:
+                                                                   for k: T[0:64] += P[k, i.o*64 : +64] * S[t-1, k]
+                                                                   U[t, i.o*64 : +64] = T
+lanes_in_a_step         for t: for k: N[t] += A[t, k]       ->   for t: for k.o: P[0:16] += A[t, k.o*16 : +16]
+                                                                        N[t] = the sum of P[0:16]
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 from autosched.ir.expr import is_const, variables
 from autosched.ir.visit import post_order
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis, rows
-from autosched.space.rules.analysis import long_lanes, powers
-from autosched.space.rules.engine import Place, Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule
+from autosched.space.rules.analysis import Access, lanes, long_lanes, powers
+from autosched.space.rules.engine import (
+    Place,
+    Plan,
+    fuse_all,
+    lanes_knob,
+    partial_results,
+    reduce_loops,
+    rule,
+    spatial_loops,
+)
 from autosched.space.rules.inline import ROOT, common_places
-from autosched.space.rules.sums import may_be_cut
+from autosched.space.rules.sums import in_lanes, may_be_cut
+from autosched.space.rules.tiles import ROWS, VECTORS, can_pack, gain
 from autosched.te.scan import ScanOp
-from autosched.te.tensor import ComputeOp, Tensor
+from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
 #: Steps of a reduction in one step of a scan that are written out.
 SHORT = 16
@@ -25,8 +49,14 @@ REGISTERS = 16
 LEAST_SHARED, SURELY_SHARED = 1 << 17, 1 << 22
 #: Steps that tiles of places take together.
 TIMES = (2, 4, 8)
+#: Operations of one stage of such a step, at least, of which they have a share.
+LEAST_PART = 1 << 14
 #: The same where what a step reads is turned first: it is all to stay in a second-level cache.
 TURNED_STRIP = (64, 1024)
+#: Places whose steps are computed together where they share operands.
+BATCHES = (1, 2, 4, 8, 16)
+#: Vectors of a tile of sums that has one row.
+VECTORS_OF_ROW = (1, 2, 4, 8, 16)
 #: The loop over time, as a place for what a step needs.
 STEP = "step"
 
@@ -62,6 +92,9 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
                 most = max(least, REGISTERS * plan.machine.vector_bytes // carried)
             free[-1], inner = stage.split(free[-1], factor=plan.knob(stage, "width", powers(least, most)))
             kept.append(inner)
+        elif _has_products(plan, op):
+            free[-1], inner = stage.split(free[-1], factor=plan.knob(stage, "batch", BATCHES))
+            kept.insert(0, inner)
         stage.reorder(*free, time, *kept)
         host, loop = stage, fuse_all(stage, free)
         stage.parallel(loop)
@@ -70,6 +103,16 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
         each_step = isinstance(read, _TurnedRead) and read.in_each_step
         _turn(plan, read, *((stage, stage.scan_loop) if each_step else (host, loop)))
     plan.offer(stage, **{STEP: stage.scan_loop})
+
+
+def _has_products(plan: Plan, op: ScanOp) -> bool:
+    """Whether a step makes long sums of what several places share, as the weights of a network are."""
+    return any(
+        not analysis.has_fewer(x.reduce_axis, SHORT)
+        and any(not a.mentions(axis) for a in analysis.accesses(x) for axis in analysis.long_axes(x)[1:])
+        for x in (plan.s.stage(step.outputs[0]) for step in op.steps)
+        if x.reduce_axis
+    )
 
 
 def _wants_last(plan: Plan, tensor: Tensor) -> bool:
@@ -214,6 +257,7 @@ def scan_in_steps(plan: Plan, stage: Stage) -> None:
         last, a_step = plan.s.stage(op.update[0]), len(op.steps)
         early = list(dict.fromkeys(map(plan.s.stage, plan.s.block_time(stage.tensor, times))))
         plan.in_tiles.update(dict.fromkeys(early[a_step - 1 :: a_step], last))
+    plan.choose(stage, "step", _ways_to_share(plan, stage))
 
 
 def _may_take(plan: Plan, scan: Stage, times: int) -> bool:
@@ -293,7 +337,7 @@ def step_in_rows(plan: Plan, stage: Stage) -> None:
     alike, owner = (updates, scan) if kind and scan.op.is_uniform else ([stage], stage)
     outer, block = rows.in_vectors(plan, stage, axes, alike, owner)
     is_tiled = stage in plan.in_tiles.values()
-    is_shared = _is_shared_out(plan, scan)
+    is_shared = _is_shared_out(plan, scan, stage)
     if not is_shared and not is_tiled:
         return
     if outer:
@@ -306,14 +350,21 @@ def step_in_rows(plan: Plan, stage: Stage) -> None:
         plan.offer(stage, task=task)
 
 
-def _is_shared_out(plan: Plan, scan: Stage) -> bool:
+def _ways_to_share(plan: Plan, scan: Stage) -> list[str]:
     """Whether threads share the places of a step: where it is long, and where it may be, as one way of two."""
     op = scan.op
     assert isinstance(op, ScanOp)
     steps = [plan.s.stage(x.outputs[0]) for x in op.steps]
     work = sum(analysis.iterations((*x.axis[1:], *x.reduce_axis)) * analysis.work(x) for x in steps) / len(op.update)
-    ways = [w for w, is_way in (("in parallel", work >= LEAST_SHARED), ("alone", work < SURELY_SHARED)) if is_way]
-    return bool(plan.choose(scan, "step", ways) == "in parallel")
+    return [w for w, is_way in (("in parallel", work >= LEAST_SHARED), ("alone", work < SURELY_SHARED)) if is_way]
+
+
+def _is_shared_out(plan: Plan, scan: Stage, stage: Stage) -> bool:
+    """Whether threads share the places of a stage, as those of the scan's steps: not of a small part of a step."""
+    if plan.done.get(scan) != scan_in_steps.name:  # its places are
+        return False
+    own = analysis.iterations((*stage.axis[1:], *stage.reduce_axis)) * analysis.work(stage)
+    return own >= LEAST_PART and bool(plan.choose(scan, "step", _ways_to_share(plan, scan)) == "in parallel")
 
 
 def _step(plan: Plan, stage: Stage) -> Place | None:
@@ -350,16 +401,228 @@ def sums_of_a_step(plan: Plan, stage: Stage) -> None:
             plan.done[source] = "always_inline"
 
 
+def _is_in_steps(plan: Plan, stage: Stage) -> bool:
+    """Whether it is a plain reduction in the steps, or the init, of a scan along whose rows a step looks around."""
+    scan = _scan_around(plan, stage)
+    if scan is None or not isinstance(scan.op, ScanOp):
+        return False
+    around = not scan.op.independent[-1] if plan.done.get(scan) == scan_side_by_side.name else True
+    if not around or plan.done.get(scan) not in (scan_in_steps.name, scan_side_by_side.name):
+        return False
+    return bool(stage.reduce_axis) and not stage.scatter_axes and len(stage.body) == 1
+
+
+@rule(when=lambda plan, stage: bool(plan.s.scans.part(stage)) and _is_in_steps(plan, stage))
+def sums_before_the_state(plan: Plan, stage: Stage) -> None:
+    """A state that is a sum is stored when the sum is made, which has loops of its own.
+
+    for t: for i: for k: S[t, i] += W[i, k] * S[t-1, k]   ->   for t: U[t, ..] = these sums;  for i: S[t, i] = U[t, i]
+    """
+    plan.s.cache_write(stage.tensor, "global")
+    (step_in_rows if step_in_rows.when(plan, stage) else step_in_vectors)(plan, stage)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A reduction of a step: vectors run along `vector`, and operands in `across` lie across them. `row` is another
+    axis for which elements are read again, `rest` are those that are left; the time of the step is none of them."""
+
+    vector: IterVar
+    row: IterVar | None
+    rest: tuple[IterVar, ...]
+    across: tuple[Access, ...]
+
+
+def _places(stage: Stage) -> list[IterVar]:
+    """The axes of a stage of a step, without its time."""
+    return [a for a in stage.axis if not stage.schedule.scans.follows_time(stage, a)]
+
+
+def _is_sum_of_a_step(plan: Plan, stage: Stage) -> bool:
+    return (
+        _is_in_steps(plan, stage)
+        and plan.s.scans.step_of(stage) is not None
+        and not plan.s.scans.part(stage)
+        and not analysis.has_fewer(stage.reduce_axis, SHORT)
+    )
+
+
+def _product(plan: Plan, stage: Stage) -> _Product | None:
+    """How vectors of results meet the terms of a sum in a step, if its operands allow it."""
+    if not _is_sum_of_a_step(plan, stage):
+        return None
+    places, reads = _places(stage), analysis.accesses(stage)
+    for vector in reversed(places):
+        across = tuple(a for a in reads if any(a.steps(vector)) and not a.is_contiguous(vector))
+        if not analysis.has_fewer([vector], SHORT) and all(_may_be_turned(plan, stage, a, vector) for a in across):
+            others = [a for a in places if a is not vector]
+            gains = [a for a in reversed(others) if gain(reads, vector, a) and analysis.length(a) != 1]
+            row = max(gains, key=lambda a: gain(reads, vector, a), default=None)
+            return _Product(vector, row, tuple(a for a in others if a is not row), across)
+    return None
+
+
+def _may_be_turned(plan: Plan, stage: Stage, a: Access, vector: IterVar) -> bool:
+    """Whether an operand is the same in each of many steps, so that it is turned once."""
+    scans, source = plan.s.scans, plan.s.stage(a.tensor)
+    scan = scans.step_of(stage)
+    assert scan is not None and isinstance(scan.op, ScanOp)
+    if scans.step_of(source) is not None or scans.part(source) or analysis.has_fewer([scan.op.scan_axis], SHORT):
+        return False
+    times = [x for x in stage.axis if scans.follows_time(stage, x)]
+    size = math.prod(int(n.value) if is_const(n) else analysis.USUAL_LENGTH for n in a.tensor.shape)
+    is_near = size * a.tensor.dtype.bytes <= plan.machine.l3
+    is_alone = sum(b.tensor is a.tensor for b in analysis.accesses(stage)) == 1
+    return is_near and is_alone and not any(map(a.mentions, times)) and can_pack(stage, a, vector)
+
+
+@rule(when=lambda plan, stage: _product(plan, stage) is not None)
+def products_in_a_step(plan: Plan, stage: Stage) -> None:
+    """Tiles of sums in registers; what is the same in all steps, and lies across them, is turned before the scan.
+
+    for t: for i: for k: U[t, i] += W[i, k] * S[t-1, k]   ->   for t: for i.o: for k: T[0:64] += P[k, ..] * S[t-1, k]
+    """
+    found, scan = _product(plan, stage), plan.s.scans.step_of(stage)
+    assert found is not None and scan is not None
+    across = [(a.tensor, a.dimension(found.vector) or 0) for a in found.across]  # `cache_write` replaces axes
+    width = plan.knob(stage, "lanes", lanes(plan.machine, stage.tensor.dtype, found.vector))
+    vectors: Any = [v for v in VECTORS_OF_ROW if 2 * v <= plan.machine.registers]
+    vectors = plan.knob(stage, "vectors", vectors if found.row is None else VECTORS)
+    times = [a for a in stage.axis if plan.s.scans.follows_time(stage, a)]
+    rows_ = [found.row] if found.row is not None else []
+    stage.reorder(*(stage.roots[a] for a in (*times, *found.rest, *rows_, found.vector)))
+    sums = plan.s[plan.s.cache_write(stage.tensor, "local")]
+    plan.done[sums] = "cache_write"
+    block, column = stage.split(stage.roots[found.vector], factor=vectors * width)
+    outer, body = [*(stage.roots[a] for a in found.rest), block], [*stage.split(column, factor=width)]
+    for axis in rows_:
+        n = analysis.length(axis)
+        height = plan.knob(stage, "rows", [r for r in ROWS if n is None or r <= n])
+        plan.s.constrain(height * vectors + vectors < plan.machine.registers, "a tile of sums is more than registers")
+        tile, row = stage.split(stage.roots[axis], factor=height)
+        outer, body = [*outer, tile], [row, *body]
+    stage.reorder(*(stage.roots[a] for a in times), *outer, *body)
+    for x in body[:-1]:
+        stage.unroll(x)
+    stage.vectorize(body[-1])
+    task = fuse_all(stage, outer)
+    if _is_shared_out(plan, scan, sums):
+        stage.parallel(task)
+    sums.compute_at(stage, task)
+    _tile_of_sums(plan, stage, sums, width, has_rows=bool(rows_))
+    for tensor, dimension in across:
+        _turn_before(plan, sums, tensor, dimension)
+
+
+def _tile_of_sums(plan: Plan, stage: Stage, sums: Stage, width: Any, has_rows: bool) -> None:
+    """The loops over the terms of a tile, inside which the tile is written out."""
+    vector, lane = sums.split(sums.axis[-1], factor=width)
+    *rest, row = (sums.roots[a] for a in sums.axis[:-1])
+    *slow, k = reduce_loops(sums)
+    k, steps = sums.split(k, factor=plan.knob(stage, "steps", (1, 2, 4)))
+    outer, written = ([*rest], [row, vector]) if has_rows else ([*rest, row], [vector])
+    sums.reorder(*outer, *slow, k, steps, *written, lane)
+    for x in (steps, *written):
+        sums.unroll(x)
+    sums.vectorize(lane)
+
+
+def _turn_before(plan: Plan, sums: Stage, operand: Tensor, dimension: int) -> None:
+    """A copy of an operand, made before the scan, in which neighbouring results find neighbours."""
+    copy = plan.s[plan.s.cache_read(operand, "global", [sums])]
+    copy.transform_layout(lambda *i: [*(x for d, x in enumerate(i) if d != dimension), i[dimension]])
+    plan.done[copy] = products_in_a_step.name
+    (rows.turned_tiles if rows.is_turned(plan, copy) else rows.whole_rows)(plan, copy)
+
+
+def _is_row_in_a_step(plan: Plan, stage: Stage) -> bool:
+    if not _is_sum_of_a_step(plan, stage) or not may_be_cut(stage):
+        return False
+    return any(a.is_contiguous(stage.reduce_axis[-1]) for a in analysis.accesses(stage))
+
+
+@rule(when=_is_row_in_a_step)
+def lanes_in_a_step(plan: Plan, stage: Stage) -> None:
+    """Rows of a step are added up in vector lanes; threads share them where there are many.
+
+    for t: for k: N[t] += A[t, k]   ->   for t: for k.o: P[0:16] += A[t, k.o*16 : +16];  N[t] = the sum of P[0:16]
+    """
+    scan, places = plan.s.scans.step_of(stage), _places(stage)
+    assert scan is not None
+    shared = bool(places) and _is_shared_out(plan, scan, stage)
+    partial = in_lanes(plan, stage)
+    at = stage.loops[len(stage.axis) - 1]
+    if places:
+        at = fuse_all(stage, [stage.roots[a] for a in places])
+    if shared:
+        at, row = stage.split(at, factor=plan.knob(stage, "rows", (1, 2, 4, 8, 16)))
+        stage.parallel(at)
+        at = row
+    partial.compute_at(stage, at)
+
+
+def _has_rows(plan: Plan, stage: Stage) -> bool:
+    """Whether each of many rows of a scatter's results gets what is of its own."""
+    if not isinstance(stage.op, ComputeOp) or not stage.scatter_axes or plan.s.scans.step_of(stage) is not None:
+        return False
+    rows = stage.axis[: len(stage.axis) - len(stage.scatter_axes)]
+    return bool(rows) and not plan.s.scans.part(stage) and not analysis.has_fewer(rows, 2 * plan.target.num_threads)
+
+
+@rule(when=_has_rows)
+def rows_of_a_scatter(plan: Plan, stage: Stage) -> None:
+    """Data tell places along some axes only: threads share the others, and what a row needs may be made there.
+
+    for i: for j: S[i, at(i, j)] = A[j]   ->   parallel for i.o: for i.i: (at[i, ..] = ..)  for j: S[i, at(i, j)] = A[j]
+    """
+    row = fuse_all(stage, [x for x in spatial_loops(stage) if x not in stage.scatter_loops])
+    task, row = stage.split(row, factor=plan.knob(stage, "rows", powers(1, 256)))
+    stage.parallel(task)
+    plan.offer(stage, task=task, row=row)
+
+
 #: Bands that the elements are cut into, and neighbours that are counted apart.
 BANDS, NEIGHBOURS = (2, 4, 8, 16, 32), (1, 2, 4, 8)
 
 
-def _has_room(plan: Plan, stage: Stage) -> bool:
-    """Whether the combiner takes any order, and copies for neighbours stay in a second-level cache."""
+def _may_have_copies(plan: Plan, stage: Stage) -> bool:
+    """Whether the values of a scatter may be combined in any order, in parts that are combined at the end."""
     if not isinstance(stage.op, ComputeOp) or not stage.scatter_axes or plan.s.scans.part(stage):
         return False
+    return may_be_cut(stage) and len(stage.op.outputs) == 1
+
+
+def _has_room(plan: Plan, stage: Stage) -> bool:
+    """Whether copies for neighbours stay in a second-level cache."""
     most = plan.machine.l2 // (stage.tensor.dtype.bytes * NEIGHBOURS[-1])
-    return may_be_cut(stage) and len(stage.op.outputs) == 1 and analysis.has_fewer(stage.axis, most + 1)
+    return _may_have_copies(plan, stage) and analysis.has_fewer(stage.axis, most + 1)
+
+
+def _is_dense(plan: Plan, stage: Stage) -> bool:
+    """Whether there are far more values than results, of which each thread has copies within reach."""
+    if not _may_have_copies(plan, stage) or plan.s.scans.step_of(stage) is not None:
+        return False
+    most = plan.machine.l3 // (stage.tensor.dtype.bytes * BANDS[0])
+    few = analysis.has_fewer(stage.axis, min(most, analysis.iterations(stage.reduce_axis) // (2 * BANDS[0])))
+    return few and not analysis.has_fewer(stage.reduce_axis[:1], BANDS[0])
+
+
+@rule(when=_is_dense)
+def copies_of_bands(plan: Plan, stage: Stage) -> None:
+    """Each thread has copies of all results for its values, which are combined at the end.
+
+    for k: C[at(k)] += v(k)   ->   parallel for b: for k: P[b, at(k)] += v(k);  parallel for i.o: C[..] = the sum of P
+    """
+    most = analysis.iterations(stage.reduce_axis) // (2 * analysis.iterations(stage.axis))
+    count = plan.knob(stage, "bands", [b for b in BANDS if b <= most])
+    band, _ = stage.split(reduce_loops(stage)[0], nparts=count)
+    bands = partial_results(plan, stage, band, "copies_of_bands")
+    bands.parallel(bands.roots[bands.axis[0]])
+    *outer, place, total = stage.loops
+    block, lane = stage.split(place, factor=lanes_knob(plan, stage, analysis.length(stage.axis[-1])))
+    stage.reorder(*outer, block, total, lane)
+    stage.vectorize(lane)
+    stage.parallel(fuse_all(stage, [*outer, stage.split(block, factor=plan.knob(stage, "blocks", powers(4, 256)))[0]]))
 
 
 @rule(when=_has_room)

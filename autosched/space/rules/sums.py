@@ -125,7 +125,7 @@ def pieces_of_rows(plan: Plan, stage: Stage) -> None:
         loops = loops[:-1]
     piece, _ = stage.split(fuse_all(stage, loops), nparts=plan.knob(stage, "pieces", PIECES))
     pieces = partial_results(plan, stage, piece, "pieces_of_rows")
-    partial = _in_lanes(plan, pieces)
+    partial = in_lanes(plan, pieces)
     task = fuse_all(pieces, spatial_loops(pieces))
     partial.compute_at(pieces, task)
     pieces.parallel(task)
@@ -147,7 +147,7 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
     group, row = stage.split(row, factor=plan.knob(stage, "rows", rows))
     task, group = stage.split(group, factor=plan.knob(stage, "groups", powers(1, 64)))
     stage.parallel(task)
-    partial = _in_lanes(plan, stage)
+    partial = in_lanes(plan, stage)
     partial.compute_at(stage, group if together else row)
     if together:
         *spatial, lane = spatial_loops(partial)
@@ -215,7 +215,7 @@ def rows_and_columns(plan: Plan, stage: Stage) -> None:
     band, row = other.split(row, factor=height)
     other.parallel(piece)
     plan.done[other] = "rows_and_columns"
-    partial = _in_lanes(plan, other)
+    partial = in_lanes(plan, other)
     partial.compute_at(other, band)
     near, lane = spatial_loops(partial)
     partial.reorder(*reduce_loops(partial), near, lane)
@@ -286,9 +286,10 @@ def _columns(plan: Plan, stage: Stage, axis: IterVar | None, parallel: Loop | No
     n = analysis.length(axis) if axis is not None else None
     lanes = lanes_knob(plan, stage, n)
     block, lane = stage.split(column, factor=lanes)
-    whole = plan.machine.vector_bytes
+    least = STRETCH // plan.machine.vector_bytes if _is_large(plan, stage) else 1
+    most = 256 if n is None else max(1, n * stage.tensor.dtype.bytes // plan.machine.vector_bytes)
     vectors, vector = stage.split(
-        block, factor=plan.knob(stage, "vectors", powers(STRETCH // whole if _is_large(plan, stage) else 1, 256))
+        block, factor=plan.knob(stage, "vectors", powers(least, 256) if least <= most else [1 << most.bit_length() - 1])
     )
     band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, 16)))
     stage.reorder(*([parallel] if parallel is not None else []), *outer, vectors, *slow, band, vector, row, lane)
@@ -306,7 +307,7 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
     """A reduction that has found its place: in lanes, if its rows are contiguous; else vectors of results."""
     axis = _vector_axis(stage)
     if axis is not None and axis.kind == "reduce" and may_be_cut(stage):
-        partial = _in_lanes(plan, stage)
+        partial = in_lanes(plan, stage)
         spatial = spatial_loops(stage)
         if spatial:
             if stage.attach.kind == "root":
@@ -320,7 +321,7 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
             stage.parallel(stage.loops[0])
 
 
-def _in_lanes(plan: Plan, stage: Stage) -> Stage:
+def in_lanes(plan: Plan, stage: Stage) -> Stage:
     """Partial results, one for each lane, and their combination by halves. Returns their stage."""
     last = stage.reduce_axis[-1]
     apart = _rows_are_apart(plan, stage)

@@ -98,7 +98,7 @@ def _registers(stage: Stage) -> list[_Register]:
         if not all(
             not any(a.steps(vector))
             or a.is_contiguous(vector)
-            or (_can_pack(stage, a, vector) and _many_read(stage.axis, a))
+            or (can_pack(stage, a, vector) and _many_read(stage.axis, a))
             for a in reads
         ):
             continue
@@ -112,10 +112,10 @@ def best_rows(stage: Stage, vector: IterVar) -> IterVar:
     """The axis along which the rows of a tile follow each other: that which saves most loads, the innermost first."""
     reads = analysis.accesses(stage)
     rows = [a for a in reversed(analysis.long_axes(stage)) if a is not vector]
-    return max(rows, key=lambda r: _gain(reads, vector, r))
+    return max(rows, key=lambda r: gain(reads, vector, r))
 
 
-def _gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:
+def gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:
     """Loads that a tile saves: of vectors for further rows, of single elements for further vectors, and of what
     the windows of neighbouring rows share."""
     vectors = sum(a.mentions(vector) and not a.mentions(row) for a in reads)
@@ -124,7 +124,8 @@ def _gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:
     return vectors + elements + windows
 
 
-def _can_pack(stage: Stage, a: Access, axis: IterVar) -> bool:
+def can_pack(stage: Stage, a: Access, axis: IterVar) -> bool:
+    """Whether a copy of an operand, in another order along an axis of the result, may take its place."""
     source = stage.schedule.stage(a.tensor)
     found = [e.args for e in post_order(stage.body) if e.op == "read" and e.value is a.tensor]
     same = sum(b.tensor is a.tensor for b in analysis.accesses(stage))
@@ -350,7 +351,7 @@ class _Tiling:
     def _packed_along(self, a: Access) -> IterVar | None:
         """The axis whose blocks an operand may be cut into, so that a tile reads it in one go."""
         axis = self.register.vector if a.mentions(self.register.vector) else self.register.row
-        fits = _can_pack(self.stage, a, axis) and _many_read(self.axis, a)
+        fits = can_pack(self.stage, a, axis) and _many_read(self.axis, a)
         return axis if fits else None
 
     def _operands(self) -> None:

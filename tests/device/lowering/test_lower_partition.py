@@ -395,3 +395,43 @@ def test_a_choice_that_lanes_do_not_differ_in_leaves_vectors_whole() -> None:
     assert stores and all(x.value.dtype.lanes == 8 for x in stores)
     data = [np.arange(160, dtype="float32").reshape(5, 32) * k for k in (1, -1)]
     check_against_reference([a, b, rows], s, "llvm", data)
+
+
+def ring(n: int | Expr, left: int, right: int) -> tuple[list[te.Tensor], Schedule]:
+    """What lies to both sides on a ring, spelled with remainders."""
+    a = te.placeholder((3, n), "int32", name="a")
+    out = te.compute((3, n), lambda y, x: a[y, (x + n - left) % n] - a[(y + 1) % 3, (x + right) % n] * 2, name="out")
+    return [a, out], create_schedule(out)
+
+
+@pytest.mark.parametrize("n", [1, 5, 16, 17, 100, 333])
+@pytest.mark.parametrize(("left", "right"), [(1, 1), (0, 3), (1, 7), (2, 60)])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_places_on_a_ring(n: int, left: int, right: int, lanes: int) -> None:
+    args, s = ring(n, min(left, n), right)
+    if lanes > 1:
+        s["out"].vectorize(s["out"].split("x", factor=lanes)[1])
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, "llvm", [np.arange(3 * n, dtype=np.int32).reshape(3, n)], backend)
+
+
+def test_places_on_a_ring_of_any_length() -> None:
+    args, s = ring(te.var("n"), 1, 1)
+    s["out"].vectorize(s["out"].split("x", factor=8)[1])
+    for n in (1, 2, 7, 8, 40, 77):
+        check_against_reference(args, s, "llvm", [np.arange(3 * n, dtype=np.int32).reshape(3, n)])
+
+
+def test_the_interior_of_a_ring_takes_no_remainder() -> None:
+    """Loads of whole vectors but at both ends; places that go round more than once keep their remainder."""
+    args, s = ring(256, 1, 1)
+    s["out"].vectorize(s["out"].split("x", factor=16)[1])
+    f = lower_structure(s, args, "llvm").bind()
+    (steady,) = [x for x in walk(f.body) if isinstance(x, For) and x.var.name == "x.outer"]
+    nodes = post_order([e for x in walk(steady.body) for e in expressions(x)])
+    assert sum(e.op == "load" for e in nodes) == 2
+    assert all(i.op == "ramp" for e in nodes if e.op == "load" for i in e.args)
+    a = te.placeholder((100,), name="a")
+    out = te.compute((1000,), lambda i: a[(i + 1) % 100], name="out")
+    found = lower_structure(create_schedule(out), [a, out], "llvm").bind()
+    assert any(e.op == "floormod" for x in walk(found.body) for e in post_order(expressions(x)))

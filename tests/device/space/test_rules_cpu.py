@@ -162,7 +162,47 @@ def test_threads_and_neighbours_count_apart():
 
 def test_copies_that_would_not_stay_in_the_cache_are_not_made():
     plan = planned(*counts(values=1 << 16, dtype="uint16"))
-    assert set(plan.done.values()) == {"leave_opaque"}
+    assert set(plan.done.values()) == {"leave_opaque"}  # there are fewer values than results
+
+
+def entries(count=1 << 17, rows=20_000):
+    """Values of a sparse matrix in any order, times a vector."""
+    row, column = (te.placeholder((count,), "uint16", name=name) for name in ("row", "column"))
+    value, x = te.placeholder((count,), "int32", name="value"), te.placeholder((rows,), "int32", name="x")
+    p = te.reduce_axis((0, count), "p")
+    return row, column, value, x, te.scatter_reduce((rows,), lambda: (row[p], value[p] * x[column[p]]), p, name="y")
+
+
+def test_threads_have_copies_of_many_results_where_there_are_far_more_values():
+    plan = planned(*entries())
+    assert sorted(plan.done.values()) == ["copies_of_bands"] * 2
+    assert plan.s["y.rf"].loops[0].kind == plan.s["y"].loops[0].kind == "parallel"
+    check(entries(), most=2)
+
+
+def sorted_rows(rows=29, n=20):
+    """Each row's elements at the place that as many are smaller as."""
+    x, k, j = te.placeholder((rows, n), name="x"), te.reduce_axis((0, n), "k"), te.reduce_axis((0, n), "j")
+
+    def before(i, j):
+        return te.sum(te.any(x[i, k] < x[i, j], te.all(x[i, k] == x[i, j], k < j)).astype("int32"), axis=k)
+
+    rank = te.compute((rows, n), before, name="rank")
+    return x, te.scatter_reduce((rows, n), lambda i: (rank[i, j], x[i, j]), axis=j, name="sorted")
+
+
+@pytest.mark.parametrize("at", ["row", "task", "root"])
+def test_threads_share_rows_into_which_data_place_values(at):
+    plan = planned(*sorted_rows(), rank_at=at)
+    assert plan.done[plan.s["sorted"]] == "rows_of_a_scatter"
+    assert plan.s["sorted"].loops[0].kind == "parallel"
+    assert plan.s["rank"].attach.kind == ("root" if at == "root" else "at")
+    check(sorted_rows())
+
+
+def test_few_rows_of_a_scatter_are_not_shared():
+    plan = planned(*sorted_rows(2))
+    assert plan.done[plan.s["sorted"]] != "rows_of_a_scatter"
 
 
 def down_columns(rows=7, columns=300):

@@ -250,6 +250,22 @@ def test_rows_far_apart() -> None:
     assert elementwise(lambda s: None, shape=(32, 1024))["crowded_lines"] == 0
 
 
+def test_rows_that_data_look_up_are_as_many_as_look_ups() -> None:
+    """Of a table far larger than the caches, each of 64 rows that are looked up is fetched once, and not the table."""
+    table, at = te.placeholder((100_000, 64), name="table"), te.placeholder((64,), "int32", name="at")
+
+    def row(i):
+        return te.max(te.min(at[i], 99_999), 0)
+
+    rows = te.compute((64, 64), lambda i, j: table[row(i), j], name="b")
+    found = features(sketch_of(Workload("rows", (table, at, rows)), lambda s: None))
+    assert found["bytes_into_l3"] == pytest.approx(2 * 64 * 64 * 4 + 64 * 4)
+    column = te.placeholder((4096,), name="column")
+    picked = te.compute((64,), lambda i: column[te.max(te.min(at[i], 4095), 0)], name="b")
+    found = features(sketch_of(Workload("picked", (column, at, picked)), lambda s: None))
+    assert found["bytes_into_l3"] == pytest.approx(2 * 64 * 4 + 64 * 64)  # a line for each
+
+
 def test_what_is_asked_for_ahead() -> None:
     def ahead(by: int) -> float:
         return elementwise(lambda s: s["b"].prefetch("a", "i", by))["prefetch_distance"]
