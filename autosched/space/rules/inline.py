@@ -7,7 +7,7 @@ from contextlib import suppress
 from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.visit import post_order
-from autosched.schedule.loop import axis_values
+from autosched.schedule.loop import Attach, axis_values, is_computed_whole
 from autosched.schedule.primitives.together import separable
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
@@ -264,6 +264,42 @@ def _is_looked_up(stage: Stage) -> bool:
     """Whether data tell which elements its readers take: any iteration of theirs may need any of them."""
     found = (a for r in analysis.readers(stage) for a in analysis.reads_of(r, stage))
     return any(e.op == "read" for a in found for e in post_order(a.indices))
+
+
+def _places_of_output(plan: Plan, stage: Stage) -> list[Place]:
+    """Loops of the readers of an output at which it may be computed: each element once, and none is left out."""
+    if not stage.is_output or not analysis.readers(stage) or analysis.is_opaque(stage) or plan.target.is_gpu_style:
+        return []
+    return [p for p in common_places(plan, stage) if p.name != "block" or not _rows_collide(stage)]
+
+
+def _goes_along(plan: Plan, stage: Stage) -> bool:
+    return any(_is_whole_there(plan, stage, p) for p in _places_of_output(plan, stage))
+
+
+def _is_whole_there(plan: Plan, stage: Stage, place: Place) -> bool:
+    """Whether what the iterations around a place need of an output is all of it, and each element is needed once."""
+    if not is_made_once(stage, place):
+        return False
+    kept = stage.attach
+    stage.attach = Attach("at", place.stage, place.loop)
+    try:
+        return is_computed_whole(plan.s, stage)
+    finally:
+        stage.attach = kept
+
+
+@rule(when=_goes_along, last=False)
+def output_in_a_reader(plan: Plan, stage: Stage) -> None:
+    """An output that others read is computed at a loop of theirs: what it is made of is read once for all.
+
+    for i: M[i] = f(A[i]);  for i: C[i] = g(A[i], M[i])   ->   for i: M[i] = f(A[i]), C[i] = g(A[i], M[i])
+    """
+    places = {p.name: p for p in _places_of_output(plan, stage) if _is_whole_there(plan, stage, p)}
+    place = places[str(plan.choose(stage, "at", [*reversed(places)]))]
+    stage.compute_at(place.stage, place.loop)
+    _prefetch_rows(plan, stage, place)
+    loops_of_producer(plan, stage)
 
 
 @rule(when=lambda plan, stage: analysis.is_inner(stage))
