@@ -376,6 +376,9 @@ def _prefetch_rows(plan: Plan, stage: Stage, place: Place) -> None:
     """
     if not stage.reduce_axis or place.loop.kind != "serial" or analysis.is_window(stage):
         return
+    row = (analysis.points(stage.reduce_axis) or 0) * stage.tensor.dtype.bytes
+    if row > plan.machine.l1:  # when its turn comes, its beginning is gone again
+        return
     for tensor in dict.fromkeys(a.tensor for a in analysis.accesses(stage)):
         size = tensor.dtype.bytes
         for n in tensor.shape:
@@ -383,4 +386,9 @@ def _prefetch_rows(plan: Plan, stage: Stage, place: Place) -> None:
         source, asked = plan.s.stage(tensor), (place.stage, tensor)
         if source.is_placeholder and size > plan.machine.l2 and asked not in plan.prefetched:
             plan.prefetched.add(asked)
-            place.stage.prefetch(tensor, place.loop, plan.knob(place.stage, "ahead", (1, 2)))
+            ahead = plan.knob(place.stage, "ahead", (1, 2))
+            place.stage.prefetch(tensor, place.loop, ahead)
+            rows = plan.knob_of(place.stage, "lanes" if place.name == "block" else "rows")
+            if rows is not None and len(place.stage.axis) == 1:
+                why = "more rows are asked for ahead than a first-level cache holds"
+                plan.s.constrain(rows * ahead * row <= plan.machine.l1, why)

@@ -277,6 +277,16 @@ def test_rows_that_come_from_afar_are_asked_for_ahead():
     assert all("strip" in s.name for s in asking) and len(asking) < len(wide)
     small = Workload("w", softmax_of(64)).search_space(LLVM, {}).sketches
     assert not any(map(prefetches, small))
+    for columns, most in ((2048, 4), (10240, 0)):  # rows of a first-level cache that may be asked for; a row of 40 KB
+        values = set()
+        for sketch in Workload("w", deviations(300, columns)).search_space(LLVM, {}).sketches:
+            assert most or not prefetches(sketch), sketch.name
+            if prefetches(sketch) and sketch.valid_points.count:
+                knobs = (
+                    sketch.values(row) for row in sketch.valid_points.rows(range(min(99, sketch.valid_points.count)))
+                )
+                values |= {k["variance_lanes"] * k["variance_ahead"] for k in knobs if "variance_ahead" in k}
+        assert max(values, default=0) <= most
     check(softmax_of(600), most=3)
 
 
