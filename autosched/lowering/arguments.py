@@ -32,13 +32,14 @@ from autosched.te.tensor import PlaceholderOp, Tensor
 
 
 def passed_intermediates(s: Schedule, args: Sequence[Tensor], target: Target) -> frozenset[Tensor]:
-    """The intermediates among the arguments, but for inlined ones, to which nothing is written. Raises LowerError."""
-    found = set()
+    """The intermediates among the arguments, and outputs that are computed inside their readers; but for inlined ones,
+    to which nothing is written. Raises LowerError."""
+    found, results = set(), frozenset(map(s.passed, s.outputs))
     for t in args:
-        if t not in s or t in map(s.passed, s.outputs) or t in s.scans.storage:
+        if t not in s or t in s.scans.storage:
             continue
         stage = s[t]
-        if stage.is_placeholder or stage.attach.kind == "inline":
+        if stage.is_placeholder or stage.attach.kind == "inline" or (t in results and stage.attach.kind == "root"):
             continue
         why = legal = ""
         if target.is_gpu_style and stage.attach.kind != "root":
@@ -52,7 +53,8 @@ def passed_intermediates(s: Schedule, args: Sequence[Tensor], target: Target) ->
             legal = "split(..., tail='guard')"
         if why:
             asked = f"lower(s, [{', '.join(a.name for a in args)}])"
-            raise LowerError(why, asked=asked, legal=f"{legal}, or leave {t.name} out: then it is allocated inside")
+            legal += "" if t in results else f", or leave {t.name} out: then it is allocated inside"
+            raise LowerError(why, asked=asked, legal=legal)
         found.add(t)
     return frozenset(found)
 

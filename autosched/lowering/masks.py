@@ -236,7 +236,7 @@ def _may_run(s: If, an: Analyzer) -> bool:
     parts = list(walk(s.then))
     if any(e.op == "likely" for e in post_order(s.condition)):
         return False  # beyond a ragged end nothing was set before
-    if not all(isinstance(x, (Store, Seq, Let)) for x in parts):
+    if not all(isinstance(x, (Store, Seq, Let, Prefetch)) for x in parts):
         return False
     stored = {x.buffer for x in parts if isinstance(x, Store)}
     if any(isinstance(x, Store) and x.streaming for x in parts):

@@ -165,7 +165,7 @@ class AnalyticalModel(UntrainedModel):
         pipes = pipes * (1.0 + core.long_code * np.log2(np.maximum(seen["code_size"] / core.kept_code, 1.0)))
         overheads = _overheads(seen, body, core)
         inside = np.hypot(pipes, busy["fetches"]) + np.sum(list(overheads.values()), axis=0)
-        inside = inside * (1.0 + core.wide * np.log2(body.registers))
+        inside = inside * (1.0 + core.wide * np.log2(body.temporaries))
         # what is done besides costs what all costs on average, the more so the more of it there is
         average = np.maximum(inside / np.maximum(seen["iterations"], 1.0), core.side)
         each = core.side + (average - core.side) * (1.0 - seen["main_stage_share"])
@@ -187,6 +187,7 @@ class Body:
     times: FloatArray
     vectors: FloatArray  #: registers that one run of it computes
     registers: FloatArray  #: that one vector statement fills
+    temporaries: FloatArray  #: the same of what it computes in between; one where it goes on with the sums of a row
     accumulators: FloatArray
     is_sum: np.ndarray  #: whether each run goes on with sums of the one before
     found: FloatArray  #: lanes of the vectors that LLVM makes of a scalar loop; 1 where there are vectors already
@@ -204,7 +205,9 @@ class Body:
         plain &= ~is_sum | (f["independent_sums"] > accumulators)
         half = core.vector_bytes / np.maximum(f["vector_bytes"], 1.0) / 2
         found = np.where(plain & (f["innermost_extent"] >= half), np.maximum(half, 1.0), 1.0)
-        return Body(times / found, copies * registers, registers, accumulators, is_sum, found)
+        # sums of a row in several registers are so many chains, and what is added is needed once
+        temporaries = np.where(is_sum & (copies <= 1), 1.0, registers)
+        return Body(times / found, copies * registers, registers, temporaries, accumulators, is_sum, found)
 
 
 def _begun(regions: FloatArray, core: Core) -> FloatArray:

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autosched.ir.dims import Range
-from autosched.ir.expr import Expr, ceildiv, compare, floordiv, floormod, is_const, likely, maximum, minimum, var
-from autosched.ir.simplify import simplify
-from autosched.te.tensor import IterVar, Tensor
+from autosched.ir.expr import (
+    Expr,
+    ceildiv,
+    compare,
+    const,
+    floordiv,
+    floormod,
+    is_const,
+    likely,
+    logical_and,
+    maximum,
+    minimum,
+    var,
+    variables,
+)
+from autosched.ir.simplify import Analyzer, simplify
+from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
 if TYPE_CHECKING:
+    from autosched.schedule.schedule import Schedule
     from autosched.schedule.stage import Stage
 
 
@@ -256,3 +271,81 @@ class Fetch:
     tensor: Tensor
     loop: Loop
     offset: Expr
+
+
+# -- stages that are computed inside their readers -------------------------------------------------
+def is_computed_whole(s: Schedule, stage: Stage) -> bool:
+    """Whether all elements of a stage are computed, wherever it is. False where that is not known.
+
+    for i: M[i] = S[i] / 64                        for i: M[i] = S[i] / 64
+    for i: for j: C[i, j] = A[i, j] - M[i]   ->      for j: C[i, j] = A[i, j] - M[i]
+
+    Some reader has to be computed whole itself, and read elements without gaps: `M[i]`, or `M[i.outer*8 + i.inner]`.
+    What a choice leaves out is not counted on. Loops that are about other axes must not be empty.
+    """
+    an = Analyzer()
+    walks = _walks_over(s, stage, an)
+    if walks is None:
+        return False
+    for host, loops in stage.hosts():
+        for a in (*host.axis, *host.reduce_axis):
+            around = host.made_of([host.roots[a]]).intersection(loops)
+            if around and a not in walks and not an.prove(compare("ge", a.extent, 1)):
+                return False
+    return True
+
+
+def _walks_over(s: Schedule, stage: Stage, an: Analyzer) -> set[IterVar] | None:
+    """The axes of readers that go over all elements of a stage, and over all that these readers are computed for; None
+    where there are none."""
+    if stage.attach.kind == "root":
+        return set()
+    for reader in s.consumers(stage):
+        if isinstance(reader.op, ComputeOp) and not reader.scatter_axes and not s.scans.part(reader):
+            own = next((x for e in _reads(reader, stage) if (x := _gone_over(stage, reader, e, an)) is not None), None)
+            further = None if own is None else _walks_over(s, reader, an)
+            if own is not None and further is not None:
+                return own | further
+    return None
+
+
+def _reads(reader: Stage, stage: Stage) -> Iterator[Expr]:
+    """The reads of a stage that each point of its reader needs."""
+    waiting = list(reader.body)
+    while waiting:
+        e = waiting.pop()
+        if e.op == "read" and e.value in stage.op.outputs:
+            yield e
+        waiting += e.args[:1] if e.op in ("select", "if_then_else") else e.args
+
+
+def _gone_over(stage: Stage, reader: Stage, read: Expr, an: Analyzer) -> set[IterVar] | None:
+    """The axes along which a reader goes over all of a stage; None if it may leave elements out."""
+    found: set[IterVar] = set()
+    for axis, index in zip(stage.axis, read.args, strict=True):
+        used = [a for a in (*reader.axis, *reader.reduce_axis) if a.var in variables(index)]
+        if found.intersection(used) or not _has_no_gaps(index, used, axis, an):
+            return None
+        found.update(used)
+    return found
+
+
+def _has_no_gaps(index: Expr, used: list[IterVar], axis: IterVar, an: Analyzer) -> bool:
+    """Whether an index takes every value of an axis, as these go through theirs."""
+    rest, left, count = an.poly(index), list(used), const(1)
+    if len(used) > 1 and not all(an.prove(compare("ge", a.extent, 1)) for a in used):
+        return False
+    while left:
+        for a in left:
+            step, others = rest.linear_in(a.var) or (None, rest)
+            if step is None or not {x.var for x in used}.isdisjoint(step.variables):
+                continue
+            if an.prove(logical_and(compare("ge", step.expr(), 1), compare("le", step.expr(), count))):
+                rest, count = others + step * an.poly(a.min), count + step.expr() * (a.extent - 1)
+                left.remove(a)
+                break
+        else:
+            return False
+    first = rest.expr()
+    ends = compare("ge", first + count, axis.min + axis.extent)
+    return an.prove(compare("le", first, axis.min)) and an.prove(ends)

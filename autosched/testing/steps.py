@@ -11,6 +11,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -252,16 +253,17 @@ def _prefetch(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     return Step("prefetch", stage.name, (draw.one(read).name, draw.one(_whole(stage)).name, draw.rng.choice(FACTORS)))
 
 
-def _hosts(s: Schedule, stage: Stage) -> list[Stage]:
+def _hosts(s: Schedule, stage: Stage, draw: Draw) -> list[Stage]:
     """The stages at whose loops this one may be computed."""
     hosts = [x for x in s.consumers(stage, deep=True) if x.attach.kind != "inline" and x.loops]
     scan = s.scans.step_of(stage)
-    if scan is not None:
-        hosts = [x for x in hosts if s.scans.step_of(x) is scan]
     inner = {r.inner for r in stage.relations if isinstance(r, Split) and r.factor is not None}
     whole = any(x.kind in ("vectorize", "unroll") and x not in inner for x in stage.loops)
-    fixed_ = stage.is_output or whole or is_part(s, stage) or stage.intrinsic is not None
-    return [] if fixed_ or isinstance(stage.op, ExternOp) else hosts
+    promised = not {r.tail for r in stage.relations if isinstance(r, Split)}.isdisjoint({"exact", "round_up"})
+    is_plain = isinstance(stage.op, ComputeOp) and not (stage.scatter_axes or promised or draw.target.is_gpu_style)
+    fixed_ = (stage.is_output and not is_plain) or is_part(s, stage) or isinstance(stage.op, ExternOp)
+    is_free = not (fixed_ or whole or stage.intrinsic is not None)
+    return [x for x in hosts if scan is None or s.scans.step_of(x) is scan] if is_free else []
 
 
 def _place(host: Stage, draw: Draw) -> tuple[str, str] | None:
@@ -270,28 +272,27 @@ def _place(host: Stage, draw: Draw) -> tuple[str, str] | None:
 
 
 def _compute_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    host = draw.one(_hosts(s, stage))
+    host = draw.one(_hosts(s, stage, draw))
     place = None if host is None else _place(host, draw)
     return None if place is None else Step("compute_at", stage.name, place)
 
 
 def _create_group(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     """A stage and some of what it is computed from, all at one loop."""
-    host = draw.one(_hosts(s, stage))
+    host = draw.one(_hosts(s, stage, draw))
     place = None if host is None else _place(host, draw)
     above = [x for x in s.stages if s.depends_on(stage, x)]
     inputs = draw.rng.sample(above, min(len(above), draw.rng.randint(0, 2)))
     moved = [x for x in Group(s, [stage], inputs, False).stages if x.attach.kind == "root"]
-    if place is None or stage not in moved or not all(host in _hosts(s, x) for x in moved):
+    if place is None or stage not in moved or not all(host in _hosts(s, x, draw) for x in moved):
         return None
     return Step("create_group", stage.name, place, {"inputs": [x.name for x in inputs]})
 
 
 def _store_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     inner = stage.attach.loop
-    if inner is None or inner not in inner.stage.loops or stage.store.loop is not None:
-        return None
-    if is_part(s, stage) or stage.scan_loop is not None:
+    fixed_ = stage.is_output or is_part(s, stage) or stage.scan_loop is not None or stage.store.loop is not None
+    if inner is None or inner not in inner.stage.loops or fixed_:
         return None
     loops = inner.stage.loops
     usable = [x for x in loops[: max(loops.index(inner), 1)] if x not in inner.stage.scatter_loops]
@@ -593,8 +594,7 @@ def legal_steps(
 def stays_consistent(s: Schedule, step: Step) -> bool:
     trial = replay(s.trace, s.outputs)
     step.apply(trial)
-    try:
+    with suppress(ScheduleError):
         trial.verify()
-    except ScheduleError:
-        return False
-    return True
+        return True
+    return False

@@ -16,10 +16,10 @@ from autosched.ir.visit import post_order
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.kinds import computed, leaf, outside_intrinsic, starts_anew
-from autosched.schedule.loop import Attach, Fuse, Loop, Split
+from autosched.schedule.loop import Attach, Fuse, Loop, Split, is_computed_whole
 from autosched.schedule.primitive import keeps_meaning, primitive
 from autosched.te.extern import ExternOp
-from autosched.te.tensor import IterVar
+from autosched.te.tensor import ComputeOp, IterVar
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
@@ -58,6 +58,10 @@ def _check_attachment(s: Schedule, stage: Stage) -> None:
             why = f"{user.name} also uses {stage.name}, and is not computed inside {loop.full_name}"
             legal = f"compute {stage.name} at the root, or {user.name} inside {loop.full_name}"
             raise ScheduleError(why, asked=asked, legal=legal)
+    if stage.is_output and not is_computed_whole(s, stage):
+        why = f"{stage.name} is an output, and {consumer.name} may not need all of it there"
+        legal = f"compute_root, or a reader that goes over every element of {stage.name}"
+        raise ScheduleError(why, asked=asked, legal=legal)
 
 
 @primitive(K.HOST, K.HOST_LOOP, check=_check_attachment)
@@ -68,6 +72,8 @@ def compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
     for y: A[y] = ..                 for y:
     for y: B[y] = g(A[y])     ->         A[y] = ..
                                          B[y] = g(A[y])
+
+    An output may be computed there, too, on CPUs, if its readers need every element of it.
     """
     consumer, loop = _loop_of_a_consumer(s, stage, parent, scope, "compute")
     if loop.kind == "vectorize":
@@ -157,7 +163,7 @@ def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb
     computed(stage)
     consumer = s.stage(parent)
     scans.forbid(stage, f"{verb}_at")
-    if stage.is_output:
+    if stage.is_output and (verb == "store" or not isinstance(stage.op, ComputeOp) or stage.scatter_axes):
         raise Illegal(f"{stage.name} is an output: it is {verb}d at the root", f"{verb}_at is for intermediates")
     if consumer is stage or s.depends_on(stage, consumer):
         legal = f"legal consumers of {stage.name}: {', '.join(x.name for x in s.consumers(stage, deep=True))}"
@@ -170,7 +176,7 @@ def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb
         )
     scans.forbid_outside(stage, consumer, loop)
     if not s.depends_on(consumer, stage):
-        legal = f"legal consumers: {', '.join(x.name for x in s.consumers(stage, deep=True))}"
+        legal = f"legal consumers: {', '.join(x.name for x in s.consumers(stage, deep=True)) or 'none'}"
         raise Illegal(f"{consumer.name} does not use {stage.name}", legal)
     return consumer, loop
 

@@ -62,6 +62,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         tiles.fuse_epilogue,
         pairs.sums_of_pairs,
         tiles.multi_level_tiling,
+        inline.output_in_a_reader,
         inline.compute_location,
         sums.rows_and_columns,
         sums.pieces_of_rows,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.visit import post_order
-from autosched.schedule.loop import axis_values
+from autosched.schedule.loop import Attach, axis_values, is_computed_whole
 from autosched.schedule.primitives.together import separable
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
@@ -266,6 +266,42 @@ def _is_looked_up(stage: Stage) -> bool:
     return any(e.op == "read" for a in found for e in post_order(a.indices))
 
 
+def _places_of_output(plan: Plan, stage: Stage) -> list[Place]:
+    """Loops of the readers of an output at which it may be computed: each element once, and none is left out."""
+    if not stage.is_output or not analysis.readers(stage) or analysis.is_opaque(stage) or plan.target.is_gpu_style:
+        return []
+    return [p for p in common_places(plan, stage) if p.name != "block" or not _rows_collide(stage)]
+
+
+def _goes_along(plan: Plan, stage: Stage) -> bool:
+    return any(_is_whole_there(plan, stage, p) for p in _places_of_output(plan, stage))
+
+
+def _is_whole_there(plan: Plan, stage: Stage, place: Place) -> bool:
+    """Whether what the iterations around a place need of an output is all of it, and each element is needed once."""
+    if not is_made_once(stage, place):
+        return False
+    kept = stage.attach
+    stage.attach = Attach("at", place.stage, place.loop)
+    try:
+        return is_computed_whole(plan.s, stage)
+    finally:
+        stage.attach = kept
+
+
+@rule(when=_goes_along, last=False)
+def output_in_a_reader(plan: Plan, stage: Stage) -> None:
+    """An output that others read is computed at a loop of theirs: what it is made of is read once for all.
+
+    for i: M[i] = f(A[i]);  for i: C[i] = g(A[i], M[i])   ->   for i: M[i] = f(A[i]), C[i] = g(A[i], M[i])
+    """
+    places = {p.name: p for p in _places_of_output(plan, stage) if _is_whole_there(plan, stage, p)}
+    place = places[str(plan.choose(stage, "at", [*reversed(places)]))]
+    stage.compute_at(place.stage, place.loop)
+    _prefetch_rows(plan, stage, place)
+    loops_of_producer(plan, stage)
+
+
 @rule(when=lambda plan, stage: analysis.is_inner(stage))
 def compute_location(plan: Plan, stage: Stage) -> None:
     """In loops of its own: before its readers, or at one of their loops; or inlined.
@@ -340,6 +376,9 @@ def _prefetch_rows(plan: Plan, stage: Stage, place: Place) -> None:
     """
     if not stage.reduce_axis or place.loop.kind != "serial" or analysis.is_window(stage):
         return
+    row = (analysis.points(stage.reduce_axis) or 0) * stage.tensor.dtype.bytes
+    if row > plan.machine.l1:  # when its turn comes, its beginning is gone again
+        return
     for tensor in dict.fromkeys(a.tensor for a in analysis.accesses(stage)):
         size = tensor.dtype.bytes
         for n in tensor.shape:
@@ -347,4 +386,9 @@ def _prefetch_rows(plan: Plan, stage: Stage, place: Place) -> None:
         source, asked = plan.s.stage(tensor), (place.stage, tensor)
         if source.is_placeholder and size > plan.machine.l2 and asked not in plan.prefetched:
             plan.prefetched.add(asked)
-            place.stage.prefetch(tensor, place.loop, plan.knob(place.stage, "ahead", (1, 2)))
+            ahead = plan.knob(place.stage, "ahead", (1, 2))
+            place.stage.prefetch(tensor, place.loop, ahead)
+            rows = plan.knob_of(place.stage, "lanes" if place.name == "block" else "rows")
+            if rows is not None and len(place.stage.axis) == 1:
+                why = "more rows are asked for ahead than a first-level cache holds"
+                plan.s.constrain(rows * ahead * row <= plan.machine.l1, why)

@@ -32,6 +32,8 @@ from autosched.te.tensor import IterVar
 SHORT = 16
 #: A row of fewer may be joined to the next.
 LONG = 1024
+#: A reduction of fewer terms than this is short beside the vector that it gives an element of.
+LONG_ROW = 256
 #: Bytes of a line of a cache.
 LINE = 64
 #: Vectors of results that are written out; each comes with all that it is computed from.
@@ -82,7 +84,10 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
         _one_row(plan, stage, types)
         return
     outer, row, n = _row(stage, inner=_long_row(plan, stage))
-    block, lane = stage.split(row, factor=plan.knob(stage, "lanes", long_lanes(plan.machine, types, n)))
+    widths = long_lanes(plan.machine, types, n)
+    # of results that are made of a row each, one is enough to do with a row while it is near
+    widths = [1, *widths] if not outer and _is_made_of_rows(plan, stage) else widths
+    block, lane = stage.split(row, factor=plan.knob(stage, "lanes", widths))
     stage.vectorize(lane)
     _stream_stores(plan, stage, lane)
     if not outer:
@@ -92,6 +97,21 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
         plan.offer(stage, task=task, block=block)
         return
     _strips(plan, stage, outer, block, [lane])
+
+
+def _is_made_of_rows(plan: Plan, stage: Stage) -> bool:
+    """Whether an element needs a reduction over a long row of its own, in stages that are not settled yet, too."""
+    waiting, seen = [stage], {stage}
+    while waiting:
+        for a in analysis.accesses(waiting.pop()):
+            source = plan.s.stage(a.tensor)
+            if source in seen or source.is_placeholder or not any(map(variables, a.indices)):
+                continue
+            if source.reduce_axis and not analysis.has_fewer(source.reduce_axis, LONG_ROW):
+                return True
+            seen.add(source)
+            waiting.append(source)
+    return False
 
 
 @rule(when=steps_over_pixels)

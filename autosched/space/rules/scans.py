@@ -43,6 +43,8 @@ from autosched.te.tensor import ComputeOp, IterVar, Tensor
 SHORT = 16
 #: Bytes of a strip of places, whose rows may lie far apart: fewer would leave most of each page unread.
 STRIP = (256, 4096)
+#: The same where what a step reads is turned first: it is all to stay in a second-level cache.
+TURNED_STRIP = (64, 1024)
 #: Vector registers for the states of a strip of which only the last times are wanted.
 REGISTERS = 16
 #: Operations of one update in a step of which threads may have a share, and of which they are sure to gain.
@@ -51,8 +53,6 @@ LEAST_SHARED, SURELY_SHARED = 1 << 17, 1 << 22
 TIMES = (2, 4, 8)
 #: Operations of one stage of such a step, at least, of which they have a share.
 LEAST_PART = 1 << 14
-#: The same where what a step reads is turned first: it is all to stay in a second-level cache.
-TURNED_STRIP = (64, 1024)
 #: Places whose steps are computed together where they share operands.
 BATCHES = (1, 2, 4, 8, 16)
 #: Vectors of a tile of sums that has one row.

@@ -18,8 +18,13 @@ from autosched.te.tensor import IterVar, Tensor
 FEW_RESULTS = 16
 #: Lanes of the vectors of a short row, at least.
 FEWEST_LANES = 4
+#: Registers of partial sums that a long row has at least, since an addition waits some cycles for the one before in its
+#: register; and how many additions in each make a row long.
+CHAINS, LONG_ROW = 4, 8
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)
+#: Rows whose lanes are combined in a task.
+ROWS_OF_A_TASK = 64
 #: Bytes of a row that are read in one go, at least: nothing foretells where the next row is gone on with.
 STRETCH = 2048
 
@@ -147,7 +152,7 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
     group, row = stage.split(row, factor=plan.knob(stage, "rows", rows))
     task, group = stage.split(group, factor=plan.knob(stage, "groups", powers(1, 64)))
     stage.parallel(task)
-    partial = in_lanes(plan, stage)
+    partial = in_lanes(plan, stage, together)
     partial.compute_at(stage, group if together else row)
     if together:
         *spatial, lane = spatial_loops(partial)
@@ -163,15 +168,15 @@ def _few_columns(plan: Plan, stage: Stage) -> bool:
     return analysis.has_fewer(stage.axis, 4 * plan.target.num_threads * 2 * STRETCH // stage.tensor.dtype.bytes)
 
 
-def _sums_of_rows_beside(plan: Plan, stage: Stage) -> Stage | None:
+def _sums_of_rows_beside(plan: Plan, stage: Stage, asked: Stage) -> Stage | None:
     """Sums of the rows of the matrix of which a stage adds up the columns, neither of them settled nor needed by the
-    other."""
+    other; `asked` is the one of both that is being settled."""
     if not (_along_columns(plan, stage) and may_be_cut(stage) and _is_plane(stage) and _is_large(plan, stage)):
         return None
     read = _of_both_axes(stage)
     for x in plan.s.stages:
-        is_free = x is not stage and x not in plan.done and x.attach.kind == "root" and _along_rows(plan, x)
-        if not is_free or not _is_plane(x) or plan.s.depends_on(x, stage) or plan.s.depends_on(stage, x):
+        is_free = (x is asked or x not in plan.done) and x.attach.kind == "root" and _along_rows(plan, x)
+        if x is stage or not is_free or not _is_plane(x) or plan.s.depends_on(x, stage) or plan.s.depends_on(stage, x):
             continue
         turned = {stage.reduce_axis[0].var: x.axis[0].var, stage.axis[0].var: x.reduce_axis[0].var}
         same = {(tensor, tuple(substitute(i, turned) for i in indices)) for tensor, indices in read}
@@ -191,38 +196,69 @@ def _of_both_axes(stage: Stage) -> set[tuple[Tensor, tuple[Expr, ...]]]:
     return {(a.tensor, a.indices) for a in analysis.accesses(stage) if all(map(a.mentions, axes))}
 
 
-@rule(when=lambda plan, stage: _sums_of_rows_beside(plan, stage) is not None)
-def rows_and_columns(plan: Plan, stage: Stage) -> None:
-    """Sums of rows and of columns of the same matrix: bands of a few rows are added up both ways while they are near.
+def _columns_and_rows(plan: Plan, stage: Stage) -> tuple[Stage, Stage] | None:
+    """A stage and the other one, where these are sums of the columns and of the rows of the same matrix."""
+    for columns in (stage, *(x for x in plan.s.stages if x is not stage and x not in plan.done)):
+        rows = _sums_of_rows_beside(plan, columns, stage)
+        if rows is not None and stage in (columns, rows):
+            return columns, rows
+    return None
 
-    for i: for k: R[i] += A[i, k]         parallel for p: for b:
-    for j: for k: C[j] += A[k, j]   ->      for the rows of band b: R[i] = the sum of A[i];  Q[p] += these rows
-                                          C = Q[0] + Q[1] + ..
+
+@rule(when=lambda plan, stage: _columns_and_rows(plan, stage) is not None)
+def rows_and_columns(plan: Plan, stage: Stage) -> None:
+    """Sums of rows and of columns of the same matrix: bands of a few rows are added up both ways at once.
+
+    for i: for k: R[i] += A[i, k]         parallel for p: for the rows of band b of p: for block k.o of columns:
+    for j: for k: C[j] += A[k, j]   ->      P[b] += A[b, k.o] in lanes;  Q[p, k.o] += these rows of the block
+                                          R = the sums of the lanes of P;  C = Q[0] + Q[1] + ..
+
+    Bands of short rows are added up one way after the other while they are near.
     """
-    other = _sums_of_rows_beside(plan, stage)
-    assert other is not None
-    pieces, height = plan.knob(stage, "pieces", PIECES), plan.knob(stage, "height", (4, 8, 16))
-    piece, _ = stage.split(reduce_loops(stage)[0], nparts=pieces)
-    columns = partial_results(plan, stage, piece, "rows_and_columns")
-    band, row = columns.split(reduce_loops(columns)[0], factor=height)
-    piece, column = spatial_loops(columns)
-    block, lane = columns.split(column, factor=lanes_knob(plan, stage, analysis.length(stage.axis[0])))
-    columns.reorder(piece, band, block, row, lane)
-    columns.unroll(row)
-    columns.vectorize(lane)
-    columns.parallel(piece)
-    piece, row = other.split(spatial_loops(other)[0], nparts=pieces)
-    band, row = other.split(row, factor=height)
-    other.parallel(piece)
-    plan.done[other] = "rows_and_columns"
-    partial = in_lanes(plan, other)
-    partial.compute_at(other, band)
-    near, lane = spatial_loops(partial)
-    partial.reorder(*reduce_loops(partial), near, lane)
-    partial.unroll(near)
-    other.unroll(row)
-    columns.compute_with(other, band)
-    _columns(plan, stage, stage.axis[0])
+    found = _columns_and_rows(plan, stage)
+    assert found is not None
+    columns, rows = found
+    n = analysis.length(columns.axis[0])
+    lanes = lanes_knob(plan, columns, n)
+    pieces, height = plan.knob(columns, "pieces", PIECES), plan.knob(columns, "height", (2, 4, 8))
+    piece, _ = columns.split(reduce_loops(columns)[0], nparts=pieces)
+    bands = partial_results(plan, columns, piece, "rows_and_columns")
+    band, row = bands.split(reduce_loops(bands)[0], factor=height)
+    piece, column = spatial_loops(bands)
+    _in_blocks(bands, [piece, band], bands.split(column, factor=lanes), row)
+    plan.done[columns] = plan.done[rows] = "rows_and_columns"
+    if n is None or n * columns.tensor.dtype.bytes < STRETCH:
+        piece, row = rows.split(spatial_loops(rows)[0], nparts=pieces)
+        band, row = rows.split(row, factor=height)
+        rows.parallel(piece)
+        partial = in_lanes(plan, rows, True)
+        partial.compute_at(rows, band)
+        near, lane = spatial_loops(partial)
+        partial.reorder(*reduce_loops(partial), near, lane)
+        partial.unroll(near)
+        rows.unroll(row)
+        bands.compute_with(rows, band)
+    else:
+        block, _ = rows.split(reduce_loops(rows)[0], factor=lanes)
+        partial = partial_results(plan, rows, rows.loops[-1], "rows_and_columns", factor_axis=-1)
+        row, lane = spatial_loops(partial)
+        piece, row = partial.split(row, nparts=pieces)
+        band, row = partial.split(row, factor=height)
+        (block,) = reduce_loops(partial)
+        _in_blocks(partial, [piece, band], (block, lane), row)
+        bands.compute_with(partial, block)
+        rows.vectorize(rows.loops[-1])
+        rows.parallel(rows.split(rows.loops[0], factor=ROWS_OF_A_TASK)[0])
+    _columns(plan, columns, columns.axis[0])
+
+
+def _in_blocks(stage: Stage, outer: list[Loop], across: tuple[Loop, Loop], row: Loop) -> None:
+    """Bands of rows in parallel, the few rows of each written out for a vector of columns after the other."""
+    block, lane = across
+    stage.reorder(*outer, block, row, lane)
+    stage.unroll(row)
+    stage.vectorize(lane)
+    stage.parallel(outer[0])
 
 
 @rule(
@@ -321,8 +357,9 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
             stage.parallel(stage.loops[0])
 
 
-def in_lanes(plan: Plan, stage: Stage) -> Stage:
-    """Partial results, one for each lane, and their combination by halves. Returns their stage."""
+def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:
+    """Partial results, one for each lane, and their combination by halves. Returns their stage. Of a long row there are
+    several registers of them, unless it is added up together `with_others`."""
     last = stage.reduce_axis[-1]
     apart = _rows_are_apart(plan, stage)
     k = stage.roots[last] if apart else fuse_all(stage, reduce_loops(stage))
@@ -334,6 +371,9 @@ def in_lanes(plan: Plan, stage: Stage) -> Stage:
         if n is not None and n < 4 * widths[0]:  # of a short row most would be a rest
             widths = [*widths, *(v for v in (math.gcd(n, widths[0]),) if v >= FEWEST_LANES)]
         widths = [*widths, 2 * max(widths)]
+    if not with_others and n is not None:
+        chains = [w for w in widths if w >= CHAINS * widths[0] // max(1, len(stage.body) - 1) and n >= LONG_ROW * w]
+        widths = chains or widths
     stage.split(k, factor=plan.knob(stage, "partial", widths))
     partial = partial_results(plan, stage, stage.loops[-1], "lanes_of_sums", factor_axis=-1)
     *spatial, lane = spatial_loops(partial)

@@ -12,7 +12,7 @@ from autosched.ir.dtype import dtype
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, likely, var
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Buffer, For, If, Let, Stmt, Store, load, seq, walk
+from autosched.ir.stmt import Buffer, For, If, Let, Prefetch, Stmt, Store, load, seq, walk
 from autosched.ir.visit import post_order
 from autosched.lowering import lower_structure
 from autosched.lowering.masks import choose_lanes, cut_masks
@@ -201,3 +201,22 @@ def test_lanes_write_back_only_what_no_other_task_writes() -> None:
     """Each task writes elements of its own, which its mask says."""
     loop = For(T, const(0), const(2), "parallel", lanes(If(X // 4 <= T, adding(X, X))))
     assert repr(choose_lanes(loop, Analyzer())) == repr(loop)
+
+
+def test_lanes_choose_beside_a_prefetch() -> None:
+    """What is asked for ahead is never read, so it may be asked for whether the condition holds or not."""
+    x, k = te.placeholder((24, 64), name="x"), te.reduce_axis((0, 64), "k")
+    taken = te.placeholder((24,), "int32", name="taken")
+    c = te.compute((24,), lambda i: te.sum(x[i, k], axis=k, where=k != taken[i]), name="c")
+    s = create_schedule(c)
+    s[c].split("k", factor=8)
+    s.rfactor(c, "k.inner", factor_axis=-1)
+    s["c.rf"].vectorize("k.inner")
+    s["c.rf"].compute_at(s[c], "i")
+    s[c].prefetch(x, "i", 1)
+    body = lower_structure(s, [x, taken, c], "llvm").bind().body
+    assert any(isinstance(y, Prefetch) for y in walk(body))
+    assert not any(isinstance(y, If) for y in walk(body))
+    given = [np.arange(24 * 64, dtype="float32").reshape(24, 64), np.arange(24, dtype="int32")]
+    for backend in ("native", "interpreter"):
+        check_against_reference([x, taken, c], s, "llvm", given, backend)  # type: ignore[arg-type]

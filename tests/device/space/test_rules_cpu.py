@@ -317,6 +317,16 @@ def test_rows_that_come_from_afar_are_asked_for_ahead():
     assert all("strip" in s.name for s in asking) and len(asking) < len(wide)
     small = Workload("w", softmax_of(64)).search_space(LLVM, {}).sketches
     assert not any(map(prefetches, small))
+    for columns, most in ((2048, 4), (10240, 0)):  # rows of a first-level cache that may be asked for; a row of 40 KB
+        values = set()
+        for sketch in Workload("w", deviations(300, columns)).search_space(LLVM, {}).sketches:
+            assert most or not prefetches(sketch), sketch.name
+            if prefetches(sketch) and sketch.valid_points.count:
+                knobs = (
+                    sketch.values(row) for row in sketch.valid_points.rows(range(min(99, sketch.valid_points.count)))
+                )
+                values |= {k["variance_lanes"] * k["variance_ahead"] for k in knobs if "variance_ahead" in k}
+        assert max(values, default=0) <= most
     check(softmax_of(600), most=3)
 
 
@@ -448,6 +458,44 @@ def test_a_reduction_that_needs_another_stays_alone():
     around = te.compute((6,), lambda i: te.sum((x[i, m] - total[i] / 40) * (x[i, m] - total[i] / 40), axis=m), name="v")
     assert joint((x, None, total, around)) == []
     check((x, total, around))
+
+
+def deviations(rows=40, columns=600):
+    """X -> the mean of each row, as a result, and the sum of squares around it."""
+    x = te.placeholder((rows, columns), name="x")
+    k, m = te.reduce_axis((0, columns), "k"), te.reduce_axis((0, columns), "m")
+    total = te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    mean = te.compute((rows,), lambda i: total[i] / columns, name="mean")
+    square = te.compute((rows, columns), lambda i, j: (x[i, j] - mean[i]) * (x[i, j] - mean[i]), name="square")
+    squares = te.compute((rows,), lambda i: te.sum(square[i, m], axis=m), name="squares")
+    return x, mean, te.compute((rows,), lambda i: squares[i] / columns, name="variance")
+
+
+def test_an_output_is_computed_where_it_is_read():
+    """A row at a time: the squares are made of what the mean was made of."""
+    space = check(deviations(), most=12)
+    inside = [s for s in space.sketches if "output_in_a_reader" in s.name]
+    assert inside
+    for sketch in inside:
+        assert any(i[:2] == ["compute_at", "mean"] for i in sketch.trace)
+    assert any(1 in knob.values for s in inside for knob in s.knobs if knob.name == "variance_lanes")
+    n = te.var("n")
+    check(deviations(columns=n), sizes={"n": 77})
+    check(deviations(rows=n), sizes={"n": 77})
+
+
+def test_an_output_of_which_readers_leave_some_out_has_loops_of_its_own():
+    x = te.placeholder((40, 600), name="x")
+    k = te.reduce_axis((0, 600), "k")
+    total = te.compute((40,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    args = x, total, te.compute((20, 600), lambda i, j: x[2 * i, j] - total[2 * i], name="less")
+    assert "output_in_a_reader" not in planned(*args).done.values()
+    check(args)
+
+
+def test_long_rows_are_added_up_in_several_chains():
+    assert min(planned(*deviations()).s.knobs["total_partial"].values) == 32
+    assert min(planned(*deviations(columns=200)).s.knobs["total_partial"].values) == 8
 
 
 # -- natural spellings -----------------------------------------------------------------------------
@@ -586,13 +634,22 @@ def sums_both_ways(n, m, dtype="float32"):
     return x, w, rows, te.compute((m,), lambda c: te.sum(x[i, c], axis=i), name="columns")
 
 
-def test_sums_of_rows_and_of_columns_are_made_of_one_reading():
-    plan = planned(*sums_both_ways(413, 514))
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("n", "m"), [(413, 514), (413, 777), (1003, 203)])
+def test_sums_of_rows_and_of_columns_are_made_of_one_reading(n, m, turned):
+    """Long rows in one loop over blocks of columns, short ones band by band, whichever is the first result."""
+    x, w, rows, columns = sums_both_ways(n, m)
+    args = (x, w, columns, rows) if turned else (x, w, rows, columns)
+    plan = planned(*args)
     assert plan.done[plan.s["rows"]] == plan.done[plan.s["columns"]] == "rows_and_columns"
-    assert plan.s["columns.rf"].shares is not None
-    check(sums_both_ways(413, 514), most=1)
-    small = planned(*sums_both_ways(40, 50))  # it is near anyway
-    assert "rows_and_columns" not in small.done.values()
+    shared = plan.s["columns.rf"].shares
+    assert shared is not None
+    assert shared.is_reduce == (m > 512)
+    check(args, most=1)
+
+
+def test_sums_both_ways_of_what_is_near_are_made_alone():
+    assert "rows_and_columns" not in planned(*sums_both_ways(40, 50)).done.values()
 
 
 def test_sums_that_need_each_other_are_not_made_together():

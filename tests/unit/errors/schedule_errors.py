@@ -486,7 +486,7 @@ CASES: Cases = {
         "pragma with a value that it does not take": lambda s: s["C"].pragma("i", "streaming_store", 7),
     },
     "compute_at": {
-        "compute an output at a loop": lambda s: s["T"].compute_at(s["S"], "i"),
+        "compute an output that nothing reads": lambda s: s["T"].compute_at(s["S"], "i"),
         "compute at a stage that comes before": lambda s: s["C"].compute_at(s["B"], "i"),
         "compute at itself": lambda s: s["C"].compute_at(s["C"], "i"),
         "compute at a stage that does not use it": lambda s: s["B"].compute_at(s["T"], "i"),

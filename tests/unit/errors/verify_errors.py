@@ -41,6 +41,13 @@ def every_other() -> Schedule:
     return create_schedule(te.compute((5,), lambda i: b[i * 2] + 1, name="C"))
 
 
+def every_other_of_an_output() -> Schedule:
+    """A[10] -> B = A * 2, an output -> C, every other element of B + 1."""
+    a = te.placeholder((10,), name="A")
+    b = te.compute((10,), lambda i: a[i] * 2, name="B")
+    return create_schedule([b, te.compute((5,), lambda i: b[i * 2] + 1, name="C")])
+
+
 def two_chains() -> Schedule:
     """A[10] -> B = A + 1 -> C = B * 2; and A[10] -> E = A - 1."""
     a = te.placeholder((10,), name="A")
@@ -63,6 +70,7 @@ CASES: Cases = {
             lambda s: s["B"].compute_at(s["C"], "k"),
         ),
         "computed where not all that use it are": (two_readers, lambda s: s["B"].compute_at(s["C"], "i")),
+        "an output of which some is not needed": (every_other_of_an_output, lambda s: s["B"].compute_at(s["C"], "i")),
     },
     "store_at": {
         "stored at a loop of another stage than computed": lambda s: s["B"].store_at(s["C"], "i"),
