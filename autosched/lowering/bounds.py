@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from autosched.errors import LowerError
 from autosched.ir.dims import Range
-from autosched.ir.expr import Expr, compare, const, floormod, is_const, logical_and, minimum, variables
+from autosched.ir.expr import Expr, compare, const, floormod, is_const, is_index, logical_and, minimum, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
@@ -136,6 +136,8 @@ def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Region | None:
     parts = [interval(a, relaxed, an) for a in e.args]
     if e.op in ("select", "if_then_else"):
         parts = parts[1:]
+        if e.op == "select" and None not in parts and _is_case(e, an):
+            return parts[1]
         return None if None in parts else _hull([p for p in parts if p is not None], an)
     if any(p is None for p in parts):
         return None
@@ -168,6 +170,15 @@ def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Region | None:
                 an.extremum(e.op, a.low, b.low), an.extremum(e.op, a.high, b.high), an.extremum("max", a.width, b.width)
             )
     return None
+
+
+def _is_case(e: Expr, an: Analyzer) -> bool:
+    """Whether what a choice takes where its condition holds is what it would take otherwise, as of mirrored indices."""
+    condition, then, otherwise = e.args
+    if not is_index(condition):
+        return False
+    with an.assuming(condition):
+        return an.prove(compare("eq", then, otherwise))
 
 
 def _scaled(a: Region, b: Region, an: Analyzer) -> Region | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autosched.ir.expr import Expr, cast
 from autosched.ir.visit import post_order, rebuild, rewrite, substitute
+from autosched.lowering.mirrors import near_mirrors
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 
@@ -13,7 +14,8 @@ def inline_stages(s: Schedule) -> dict[Stage, tuple[Expr, ...]]:
     bodies: dict[Stage, tuple[Expr, ...]] = {}
     for stage in s.stages:  # producers come first, so their bodies are final
         done: dict[Expr, Expr] = {}
-        bodies[stage] = tuple(_inline(e, s, bodies, done) for e in stage.body)
+        body = tuple(_inline(e, s, bodies, done) for e in stage.body)
+        bodies[stage] = near_mirrors(body, (*stage.axis, *stage.reduce_axis))
     return bodies
 
 

@@ -28,6 +28,8 @@ NEEDED = (
 DEEP = 6
 #: Parallel loops of a program that are begun once.
 FEW_REGIONS = 8
+#: What a parallel loop and the one before handle, in multiples of what one does: what one stores the next one reads.
+NEXT_REGIONS = 1.5
 #: Bytes that caches fetch at once.
 LINE = 64
 #: Pages of memory whose addresses a core has at hand: entries of the first-level table of data.
@@ -240,12 +242,13 @@ def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
     by_tasks = np.where(f["traffic"] > core.l2, f["tasks"] * f["task_footprint"], 0.0)
     into_l2 = np.minimum(np.maximum(f["bytes_into_l2"], by_tasks), into_l1)
     into_l3 = np.minimum(f["bytes_into_l3"], into_l2)
+    near = np.minimum(np.maximum(f["traffic"], into_l3 * NEXT_REGIONS / np.maximum(f["regions"], 1.0)), into_l3)
     results = np.maximum(f["bytes_stored"] / (1.0 + f["recomputation"]) - f["streamed_bytes"], 0.0)
     sent_on = np.where(into_l2 > core.l2, np.minimum(results, into_l2), 0.0)
     return {
         "fetches": into_l1 * core.l1_byte + into_l2 * core.l2_byte + sent_on * core.sent_on,
-        # What fits into the last-level cache is still there from the call before.
-        "memory": np.where(into_l3 > core.l3, into_l3, 0.0) * core.l3_byte,
+        # What fits into the last-level cache is still there from the call before, or from the parallel loop before.
+        "memory": np.where(near > core.l3, into_l3, 0.0) * core.l3_byte,
     }
 
 

@@ -243,6 +243,23 @@ def recomputed(stage: Stage) -> float:
     return used / iterations(stage.axis)
 
 
+@_while_unchanged
+def recomputed_by_pixel(stage: Stage) -> float:
+    """The same where the few channels of a reader's pixel are written out: what does not depend on them is computed
+    once for all.
+
+    S[y, x, c] = M[c] * L[y, x]   ->   1: each element of L is used for one pixel
+    """
+    used = 0
+    for r in readers(stage):
+        *_, c = r.axis or (None,)
+        has_channels = c is not None and r.is_injective and len(r.axis) > 1 and has_fewer([c], MOST_CHANNELS + 1)
+        for a in reads_of(r, stage):
+            axes = r.axis[:-1] if has_channels and not a.mentions(c) else r.axis
+            used += iterations((*axes, *r.reduce_axis))
+    return used / iterations(stage.axis)
+
+
 def _outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     """The index expressions in some expressions that are no place of a read."""
     waiting = list(body)
@@ -302,6 +319,12 @@ def is_plain(stage: Stage) -> bool:
 def is_cheap(stage: Stage) -> bool:
     """Computing an element again costs no more than keeping it."""
     return flops(stage) <= CHEAP and not has_math(stage)
+
+
+def only_copies(stage: Stage) -> bool:
+    """Whether elements are copied, or filled in, and nothing is computed of them."""
+    values = (e for e in post_order(stage.body) if not is_index(e) and not e.dtype.is_bool)
+    return all(OPS[e.op].kind not in ("arith", "bits", "math") for e in values)
 
 
 def has_math(stage: Stage) -> bool:

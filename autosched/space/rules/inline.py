@@ -13,8 +13,8 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis, sums
 from autosched.space.rules.engine import Place, Plan, rule
-from autosched.space.rules.rows import ROWS, loops_of_producer
-from autosched.te.tensor import IterVar, Tensor
+from autosched.space.rules.rows import ROWS, WAYS, colliding_rows, limit_colliding_rows, loops_of_producer
+from autosched.te.tensor import IterVar
 
 #: Chains of inlined stages may read so many elements for one of theirs.
 MAX_TAPS = 64
@@ -24,10 +24,8 @@ MAX_WORK, MAX_WRITTEN_OUT = 2048, 4096
 MAX_RECOMPUTED = 8
 #: Stages of a pipeline whose places are chosen one by one; where there are more, every n-th is stored.
 MOST_CHOSEN = 3
-#: Lines of a first-level cache that hold what is a multiple of so many bytes apart.
-WAYS, PAGE = 8, 4096
-#: The two places that are none of a reader's loops.
-ROOT, SLIDING = "root", "sliding"
+#: The two places that are none of a reader's loops, and the outermost one of them.
+ROOT, SLIDING, TASK = "root", "sliding", "task"
 #: TVM's attribute of stages that read constant matrices: names of the axes at which they do.
 CONSTANT_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
@@ -125,7 +123,7 @@ def _costs_nothing(plan: Plan, stage: Stage) -> bool:
         return False
     if analysis.is_plain(stage) and analysis.is_cheap(stage):
         return True
-    return bool(analysis.readers(stage)) and analysis.recomputed(stage) <= 1 and _is_short_with(stage)
+    return bool(analysis.readers(stage)) and _recomputed(plan, stage) <= 1 and _is_short_with(stage)
 
 
 def _is_short_with(stage: Stage) -> bool:
@@ -154,17 +152,25 @@ def always_inline(plan: Plan, stage: Stage) -> None:
 def inline(plan: Plan, stage: Stage) -> None:
     """Inline a stage; fewer rows of a reader are written out together, the longer it becomes."""
     readers = analysis.readers(stage)
-    plan.extra_work += _extra_work(stage)
+    plan.extra_work += _extra_work(plan, stage)
     stage.compute_inline()
     for reader in readers:
         rows, work = plan.knob_of(reader, "rows"), analysis.work(reader)
         if rows is not None and reader.is_injective and work * ROWS[-1] > MAX_WRITTEN_OUT:
             plan.s.constrain(rows * work <= MAX_WRITTEN_OUT, f"{reader.name} is long: too much is written out")
+        limit_colliding_rows(plan, reader)
 
 
-def _extra_work(stage: Stage) -> float:
+def _recomputed(plan: Plan, stage: Stage) -> float:
+    """How many times an element would be computed if the stage were inlined, on average. Of pixels, loops on a CPU have
+    a vector for each channel; work-items may have one channel each."""
+    found = analysis.recomputed if plan.target.is_gpu_style else analysis.recomputed_by_pixel
+    return found(stage)
+
+
+def _extra_work(plan: Plan, stage: Stage) -> float:
     """Operations that inlining a stage adds to the program."""
-    return (analysis.recomputed(stage) - 1) * analysis.iterations(stage.axis) * analysis.work(stage)
+    return (_recomputed(plan, stage) - 1) * analysis.iterations(stage.axis) * analysis.work(stage)
 
 
 def _constant(plan: Plan, stage: Stage) -> bool:
@@ -207,14 +213,14 @@ def common_places(plan: Plan, stage: Stage) -> list[Place]:
 def _may_inline(plan: Plan, stage: Stage) -> bool:
     if not stage.is_injective or _must_be_stored(stage):
         return False
-    if analysis.recomputed(stage) > 1 and (analysis.has_math(stage) or analysis.taps(stage) > MAX_TAPS):
+    if _recomputed(plan, stage) > 1 and (analysis.has_math(stage) or analysis.taps(stage) > MAX_TAPS):
         return False
     return not adds_too_much(plan, stage)
 
 
 def adds_too_much(plan: Plan, stage: Stage) -> bool:
     """Whether, inlined, it would make a reader too long to be written out, or the program do too much."""
-    recomputed = plan.extra_work + _extra_work(stage) > (MAX_RECOMPUTED - 1) * plan.plain_work
+    recomputed = plan.extra_work + _extra_work(plan, stage) > (MAX_RECOMPUTED - 1) * plan.plain_work
     return recomputed or not _is_short_with(stage)
 
 
@@ -248,9 +254,19 @@ def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
         if plan.placed % plan.choose(last, "stores_every", [1, 2, 3, 4]):
             return "inline"
     inside = [] if plan.target.is_gpu_style and plan.target.limits.get("is_cpu") else ["inside"]
-    kind = plan.choose(last, "stores_at", [ROOT, *inside, *(w for w in ways if w == SLIDING)])
+    # of what neighbouring rows share, each task of many rows makes its own, or rows are kept for the next ones
+    shared = [w for w in ways if w in (TASK, SLIDING)] if SLIDING in ways else inside
+    kind = plan.choose(last, "stores_at", [ROOT, *shared])
     stored = [w for w in ways if w != "inline"]
+    if kind == TASK and _is_of_one_row(stage):
+        kind = "strip"
     return str(kind) if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
+
+
+def _is_of_one_row(stage: Stage) -> bool:
+    """Whether each element of its readers is made of elements of one row of it: row by row, none is made twice."""
+    inner = 2 if len(stage.axis) > 2 and analysis.has_fewer(stage.axis[-1:], analysis.MOST_CHANNELS + 1) else 1
+    return all(len({a.indices[:-inner] for a in analysis.reads_of(r, stage)}) == 1 for r in analysis.readers(stage))
 
 
 def _is_undecided(plan: Plan, stage: Stage) -> bool:
@@ -316,7 +332,7 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     places = [] if at_root else common_places(plan, stage)
     if stage.reduce_axis and not analysis.is_window(stage):
         places = [p for p in places if is_made_once(stage, p)]
-    if _rows_collide(stage):
+    if colliding_rows(stage) > WAYS:  # row after row, whole lines of the cache are used
         places = [p for p in places if p.name != "block"]
     window = _window(stage, places)
     named = {"inline": _may_inline(plan, stage), SLIDING: window is not None}
@@ -333,17 +349,6 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     elif stage.reduce_axis and sums.whole_sums(plan, stage):
         return
     loops_of_producer(plan, stage)
-
-
-def _rows_collide(stage: Stage) -> bool:
-    """Whether an element is made of many rows of something whose rows are a multiple of a page apart: from vector to
-    vector, these rows drive each other out of a first-level cache. Row after row, whole lines of it are used."""
-    rows: dict[Tensor, set[tuple[Expr, ...]]] = {}
-    for a in analysis.accesses(stage):
-        *outer, row = (int(n.value) if is_const(n) else 1 for n in a.tensor.shape) if a.tensor.shape else (1,)
-        if outer and row * a.tensor.dtype.bytes % PAGE == 0:
-            rows.setdefault(a.tensor, set()).add(a.indices[:-1])
-    return any(len(found) > WAYS for found in rows.values())
 
 
 def is_made_once(stage: Stage, place: Place) -> bool:

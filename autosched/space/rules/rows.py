@@ -26,7 +26,7 @@ from autosched.space.features.work import unclamped
 from autosched.space.rules import analysis, sums
 from autosched.space.rules.analysis import Access, long_lanes, powers
 from autosched.space.rules.engine import Plan, fuse_all, rule
-from autosched.te.tensor import IterVar
+from autosched.te.tensor import IterVar, Tensor
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16
@@ -42,8 +42,11 @@ MOST_VECTORS = 32
 VECTORS_OF_BORDERED = 4
 #: The shortest side of a transposition: neighbours less far apart come as wide loads and shuffles. Rows in registers.
 FEWEST_TURNED, MOST_TURNED = 4, 16
-#: Rows that are written out together.
+#: Rows that are written out together; of stages before their readers, and strips of them in a task.
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
+FEW_ROWS, STRIPS_OF_TASK = (1, 2, 3, 4), 8
+#: Lines of a first-level cache that hold what is a multiple of so many bytes apart.
+WAYS, PAGE = 8, 4096
 
 
 def _is_map(plan: Plan, stage: Stage) -> bool:
@@ -241,7 +244,7 @@ def squares(plan: Plan, stage: Stage) -> None:
 
 def mixes_channels(plan: Plan, stage: Stage) -> bool:
     """Whether the few channels of a pixel are made in different ways, or of other channels: lanes along a row would
-    differ by channel then. It looks through stages that are not settled yet."""
+    differ by channel then. It looks through stages that are not settled yet, and of which each element is used once."""
     if not _is_map(plan, stage) or len(stage.axis) < 2:
         return False
     waiting = [(stage, stage.axis[-2], stage.axis[-1])]
@@ -261,6 +264,7 @@ def mixes_channels(plan: Plan, stage: Stage) -> bool:
                 and a.dimension(c) == len(a.indices) - 1 > 0
                 and source not in seen
                 and source.is_injective
+                and analysis.recomputed_by_pixel(source) <= 1
             ):
                 seen.add(source)
                 waiting.append((source, source.axis[-2], source.axis[-1]))
@@ -338,6 +342,7 @@ def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: li
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
     if shares:
         _limit_written_out(plan, stage, _types(stage))
+        limit_colliding_rows(plan, stage)
         stage.reorder(*outer, task, strip, block, line, *inside)
         stage.unroll(line)
     else:
@@ -355,6 +360,30 @@ def _limit_written_out(plan: Plan, stage: Stage, types: list[DType]) -> None:
     if lanes is not None and rows is not None:
         most = MOST_VECTORS * plan.machine.vector_bytes // widest
         plan.s.constrain(lanes * rows <= most, f"more than {MOST_VECTORS} vectors written out")
+
+
+def colliding_rows(stage: Stage) -> int:
+    """The most rows that are read of something whose rows are a multiple of a page apart: from vector to vector, these
+    rows drive each other out of a first-level cache."""
+    rows: dict[Tensor, set[tuple[Expr, ...]]] = {}
+    for a in analysis.accesses(stage):
+        if _lies_in_pages(a.tensor):
+            rows.setdefault(a.tensor, set()).add(a.indices[:-1])
+    return max(map(len, rows.values()), default=0)
+
+
+def _lies_in_pages(tensor: Tensor) -> bool:
+    *outer, row = (int(n.value) if is_const(n) else 1 for n in tensor.shape) if tensor.shape else (1,)
+    return bool(outer) and row * tensor.dtype.bytes % PAGE == 0
+
+
+def limit_colliding_rows(plan: Plan, stage: Stage) -> None:
+    """Rows that are written out together must leave each other their lines of a first-level cache."""
+    rows, read = plan.knob_of(stage, "rows"), colliding_rows(stage)
+    if rows is not None and read > 1:
+        each = 2 if _lies_in_pages(stage.tensor) else 1
+        most = max(WAYS, each + read - 1)
+        plan.s.constrain(rows * each + (read - 1) <= most, "rows a page apart drive each other out of the cache")
 
 
 def _one_row(plan: Plan, stage: Stage, types: list[DType]) -> None:
@@ -403,22 +432,40 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
     host = stage.attach.stage
     if host is not None and not at_root and len(stage.axis) < len(host.axis) - _has_channels(host):
         return  # a few elements, one for each row
+    channel: list[Loop] = []
     if mixes_channels(plan, stage):
         *outer, row, c = (stage.roots[a] for a in stage.axis)
-        n = analysis.length(stage.axis[-2])
-        stage.reorder(c, row)
-        stage.unroll(c)
+        n, channel = analysis.length(stage.axis[-2]), [c]
     else:
         outer, row, n = _row(stage)
-    if at_root and outer:
-        stage.parallel(fuse_all(stage, outer))
     widths = long_lanes(plan.machine, types, n)
     # the interior of a row that is copied as it is, its borders aside, is best left to LLVM as one loop
     widths = [1, *widths] if _is_padding(stage) else widths
     vector, lane = stage.split(row, factor=plan.knob(stage, "lanes", widths))
+    if at_root and outer and not channel and neighbours_share(stage, stage.axis[len(outer) - 1]):
+        _strips_of_producer(plan, stage, outer, vector, lane)
+        return
+    for c in channel:  # what all channels of a vector of pixels are made of is computed once
+        stage.reorder(vector, c, lane)
+        stage.unroll(c)
     stage.vectorize(lane)
-    if at_root and not outer:
-        stage.parallel(vector)
+    if at_root:
+        stage.parallel(fuse_all(stage, outer) if outer else vector)
+
+
+def _strips_of_producer(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, lane: Loop) -> None:
+    """The loops of a stage before its readers whose rows share elements: a few rows written out, in tasks of some."""
+    *outer, y = outer
+    n = analysis.length(stage.axis[len(outer)])
+    several = min(STRIPS_OF_TASK, max(1, (n or LONG) // (4 * plan.target.num_threads * FEW_ROWS[-1])))
+    strip, line = stage.split(y, factor=plan.knob(stage, "rows", FEW_ROWS))
+    task, strip = stage.split(strip, factor=several)
+    stage.reorder(*outer, task, strip, block, line, lane)
+    stage.unroll(line)
+    stage.vectorize(lane)
+    stage.parallel(fuse_all(stage, [*outer, task]))
+    _limit_written_out(plan, stage, _types(stage))
+    limit_colliding_rows(plan, stage)
 
 
 def _has_channels(stage: Stage) -> bool:
@@ -428,7 +475,7 @@ def _has_channels(stage: Stage) -> bool:
 
 def _is_padding(stage: Stage) -> bool:
     """Whether elements are copied, or filled in, as a condition says."""
-    return analysis.flops(stage) == 0 and any(e.op == "if_then_else" for e in post_order(stage.body))
+    return analysis.only_copies(stage) and any(e.op == "if_then_else" for e in post_order(stage.body))
 
 
 def _long_row(plan: Plan, stage: Stage) -> int:
