@@ -286,7 +286,7 @@ def _places_of_output(plan: Plan, stage: Stage) -> list[Place]:
     """Loops of the readers of an output at which it may be computed: each element once, and none is left out."""
     if not stage.is_output or not analysis.readers(stage) or analysis.is_opaque(stage) or plan.target.is_gpu_style:
         return []
-    return [p for p in common_places(plan, stage) if p.name != "block" or not _rows_collide(stage)]
+    return [p for p in common_places(plan, stage) if p.name != "block" or colliding_rows(stage) <= WAYS]
 
 
 def _goes_along(plan: Plan, stage: Stage) -> bool:
