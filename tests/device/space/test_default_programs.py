@@ -9,7 +9,7 @@ import pytest
 
 from autosched import build
 from autosched.schedule.schedule import replay
-from autosched.space import cpu_default
+from autosched.space import default as default_module
 from autosched.space.default import default_schedule, plain_schedule
 from autosched.target import Target
 from autosched.testing.oracle import check_against_reference
@@ -32,7 +32,7 @@ def large(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
             "LEAST_LANES": (2, 4),
         }
         for name, some in values.items():
-            monkeypatch.setattr(cpu_default, name, rng.choice(some))
+            monkeypatch.setattr(default_module, name, rng.choice(some))
 
     return apply
 

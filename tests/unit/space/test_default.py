@@ -11,7 +11,7 @@ import seed_programs
 
 from autosched import te
 from autosched.schedule import Schedule, replay
-from autosched.space import cpu_default
+from autosched.space import default as default_module
 from autosched.space.default import default_schedule, plain_schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
@@ -134,7 +134,7 @@ def test_tasks_of_sizes_known_at_the_call_are_long_enough() -> None:
     s = default(*doubled(n, m))
     assert loops(s, "B") == "i0.outer (parallel) / i0.inner / i1.outer / i1.inner (vectorize)"
     (rows,) = (i[3]["factor"] for i in s.trace.to_json() if i[:3] == ["split", "B", "i0"])
-    assert rows * cpu_default.USUAL_LENGTH * 2 >= cpu_default.LEAST_TASK
+    assert rows * default_module.USUAL_LENGTH * 2 >= default_module.LEAST_TASK
     assert loops(default(*doubled(n)), "B") == "i0.outer.outer (parallel) / i0.outer.inner / i0.inner (vectorize)"
 
 
@@ -211,7 +211,7 @@ def test_scatters_share_their_leading_axes() -> None:
 def test_results_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the interpreter, which finds races; small programs as if they were large."""
     for name, value in (("WORTH_THREADS", 1), ("LEAST_TASK", 16), ("LONG_REDUCTION", 2), ("STRIP", 16)):
-        monkeypatch.setattr(cpu_default, name, value)
+        monkeypatch.setattr(default_module, name, value)
     rng = np.random.default_rng(0)
     for args in (doubled(5, 7, 3), row_sums(7, 9), product(11), tuple(seed_programs.box_blur().args)):
         shapes = [[d.value if d.op == "const" else 9 for d in t.shape] for t in args[:-1]]
