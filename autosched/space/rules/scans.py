@@ -1,5 +1,4 @@
-"""Rules for scans, recurrences that run side by side or whose places advance together, and for scatters, whose results
-the data place.
+"""Rules for scans: recurrences that run side by side, or whose places advance together.
 
 Reductions in steps that look around, as in networks that go on from their last state:
 
@@ -28,10 +27,8 @@ from autosched.space.rules.engine import (
     Plan,
     fuse_all,
     lanes_knob,
-    partial_results,
     reduce_loops,
     rule,
-    spatial_loops,
 )
 from autosched.space.rules.inline import ROOT, common_places
 from autosched.space.rules.sums import in_lanes, may_be_cut
@@ -559,89 +556,3 @@ def lanes_in_a_step(plan: Plan, stage: Stage) -> None:
         stage.parallel(at)
         at = row
     partial.compute_at(stage, at)
-
-
-def _has_rows(plan: Plan, stage: Stage) -> bool:
-    """Whether each of many rows of a scatter's results gets what is of its own."""
-    if not isinstance(stage.op, ComputeOp) or not stage.scatter_axes or plan.s.scans.step_of(stage) is not None:
-        return False
-    rows = stage.axis[: len(stage.axis) - len(stage.scatter_axes)]
-    return bool(rows) and not plan.s.scans.part(stage) and not analysis.has_fewer(rows, 2 * plan.target.num_threads)
-
-
-@rule(when=_has_rows)
-def rows_of_a_scatter(plan: Plan, stage: Stage) -> None:
-    """Data tell places along some axes only: threads share the others, and what a row needs may be made there.
-
-    for i: for j: S[i, at(i, j)] = A[j]   ->   parallel for i.o: for i.i: (at[i, ..] = ..)  for j: S[i, at(i, j)] = A[j]
-    """
-    row = fuse_all(stage, [x for x in spatial_loops(stage) if x not in stage.scatter_loops])
-    task, row = stage.split(row, factor=plan.knob(stage, "rows", powers(1, 256)))
-    stage.parallel(task)
-    plan.offer(stage, task=task, row=row)
-
-
-#: Bands that the elements are cut into, and neighbours that are counted apart.
-BANDS, NEIGHBOURS = (2, 4, 8, 16, 32), (1, 2, 4, 8)
-
-
-def _may_have_copies(plan: Plan, stage: Stage) -> bool:
-    """Whether the values of a scatter may be combined in any order, in parts that are combined at the end."""
-    if not isinstance(stage.op, ComputeOp) or not stage.scatter_axes or plan.s.scans.part(stage):
-        return False
-    return may_be_cut(stage) and len(stage.op.outputs) == 1
-
-
-def _has_room(plan: Plan, stage: Stage) -> bool:
-    """Whether copies for neighbours stay in a second-level cache."""
-    most = plan.machine.l2 // (stage.tensor.dtype.bytes * NEIGHBOURS[-1])
-    return _may_have_copies(plan, stage) and analysis.has_fewer(stage.axis, most + 1)
-
-
-def _is_dense(plan: Plan, stage: Stage) -> bool:
-    """Whether there are far more values than results, of which each thread has copies within reach."""
-    if not _may_have_copies(plan, stage) or plan.s.scans.step_of(stage) is not None:
-        return False
-    most = plan.machine.l3 // (stage.tensor.dtype.bytes * BANDS[0])
-    few = analysis.has_fewer(stage.axis, min(most, analysis.iterations(stage.reduce_axis) // (2 * BANDS[0])))
-    return few and not analysis.has_fewer(stage.reduce_axis[:1], BANDS[0])
-
-
-@rule(when=_is_dense)
-def copies_of_bands(plan: Plan, stage: Stage) -> None:
-    """Each thread has copies of all results for its values, which are combined at the end.
-
-    for k: C[at(k)] += v(k)   ->   parallel for b: for k: P[b, at(k)] += v(k);  parallel for i.o: C[..] = the sum of P
-    """
-    most = analysis.iterations(stage.reduce_axis) // (2 * analysis.iterations(stage.axis))
-    count = plan.knob(stage, "bands", [b for b in BANDS if b <= most])
-    band, _ = stage.split(reduce_loops(stage)[0], nparts=count)
-    bands = partial_results(plan, stage, band, "copies_of_bands")
-    bands.parallel(bands.roots[bands.axis[0]])
-    *outer, place, total = stage.loops
-    block, lane = stage.split(place, factor=lanes_knob(plan, stage, analysis.length(stage.axis[-1])))
-    stage.reorder(*outer, block, total, lane)
-    stage.vectorize(lane)
-    stage.parallel(fuse_all(stage, [*outer, stage.split(block, factor=plan.knob(stage, "blocks", powers(4, 256)))[0]]))
-
-
-@rule(when=_has_room)
-def private_copies(plan: Plan, stage: Stage) -> None:
-    """Tasks have copies of the results of their own, and so do a few neighbours in each; then all are combined.
-
-    for k: C[at(k)] += 1   ->   parallel for b: for k.o: unroll n: P[b, n, at(k.o*4 + n)] += 1;  C = the sum of P
-    """
-    band, _ = stage.split(reduce_loops(stage)[0], nparts=plan.knob(stage, "bands", BANDS))
-    bands = partial_results(plan, stage, band, "private_copies")
-    row = fuse_all(bands, reduce_loops(bands)[1:] or reduce_loops(bands))
-    _, neighbour = bands.split(row, factor=plan.knob(stage, "neighbours", NEIGHBOURS))
-    single = partial_results(plan, bands, neighbour, "private_copies")
-    bands.parallel(bands.roots[bands.axis[0]])
-    single.compute_at(bands, bands.roots[bands.axis[0]])
-    single.reorder(*reduce_loops(single), single.roots[single.axis[0]])
-    single.unroll(single.roots[single.axis[0]])
-    for sums in (bands, stage):
-        *_, place, total = sums.loops
-        _, lane = sums.split(place, factor=lanes_knob(plan, stage, analysis.length(sums.axis[-1])))
-        sums.reorder(total, lane)
-        sums.vectorize(lane)
