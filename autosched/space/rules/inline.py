@@ -123,7 +123,9 @@ def compute_terms(plan: Plan) -> None:
             continue
         (reader,) = plan.s.consumers(stage)
         axes = analysis.long_axes(stage)
-        if reader.reduce_axis and axes and not any(all(map(a.mentions, axes)) for a in analysis.accesses(stage)):
+        if not reader.reduce_axis or len(reader.body) > 1 or len(analysis.long_axes(reader)) < 2:
+            continue  # with one axis there is no tile
+        if axes and not any(all(map(a.mentions, axes)) for a in analysis.accesses(stage)):
             plan.done[stage], plan.why[stage] = "compute_terms", "a term of a contraction, which is used once"
             stage.compute_inline()
 
