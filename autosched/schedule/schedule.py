@@ -327,6 +327,7 @@ class Schedule:
         readers: Any = (),
         output: int | None = None,
         only: int | None = None,
+        cast: bool = False,
     ) -> Tensor:
         """See `new_stages.cache_read`. Without readers, all of them."""
         stage = self[tensor]
@@ -334,7 +335,7 @@ class Schedule:
             output = tensor.value_index if isinstance(tensor, Tensor) else 0
         source = stage.op.outputs[output] if 0 <= output < stage.op.num_outputs else stage.tensor
         chosen = list(readers) if isinstance(readers, (list, tuple)) else [readers]
-        return new_stages.cache_read(stage, scope, chosen or self.readers(source), output, only)
+        return new_stages.cache_read(stage, scope, chosen or self.readers(source), output, only, cast)
 
     def rfactor(self, tensor: Any, axis: Any, factor_axis: int = 0) -> Any:
         """See `new_stages.rfactor`."""

@@ -91,12 +91,11 @@ def outlooks(
     """What `look_ahead` returns at the end, and before it what is known after each step."""
     begun, rng = time.thread_time(), np.random.default_rng(seed)
     points = Points(space).sketches
-    # The choices in the name of a sketch, `template[a=1, b=left]`, and that of its template.
-    words = [frozenset(filter(None, re.split(r"\[|\]|, ", sketch.name))) for sketch in space.sketches]
+    choices = [_choices(sketch.name) for sketch in space.sketches]
     looks: dict[int, _Look] = {}
     left = set(range(len(points)))
     while left and len(looks) < sketches and not (looks and time.thread_time() - begun > patience_s):
-        number = _next(left, looks, words)
+        number = _next(left, looks, choices)
         left.remove(number)
         look = _Look(points[number], points[number].find(DRAWN, rng), np.empty(0))
         try:
@@ -111,18 +110,33 @@ def outlooks(
         yield _outlook(looks)
 
 
+def _choices(name: str) -> dict[str, str]:
+    """The choices in the name of a sketch, `template[a=1, b=left]`, and that of its template."""
+    words = list(filter(None, re.split(r"\[|\]|, ", name)))
+    return {"": "".join(words[:1])} | dict(word.partition("=")[::2] for word in words[1:])
+
+
 def _outlook(looks: Mapping[int, _Look]) -> Outlook:
     ranked = sorted(looks, key=lambda number: (looks[number].best, number))
     chosen = [Predicted(Candidate(n, tuple(looks[n].rows[0].tolist())), looks[n].best) for n in ranked]
     return Outlook(tuple(chosen), sum(len(look.met) for look in looks.values()))
 
 
-def _next(left: set[int], looks: dict[int, _Look], words: Sequence[frozenset[str]]) -> int:
-    """The sketch to look at next: the one most like the best so far, and of those the first."""
+def _next(left: set[int], looks: dict[int, _Look], choices: Sequence[Mapping[str, str]]) -> int:
+    """The sketch to look at next: the one most like the best so far. Of those it is, by turns, the first one, and the
+    one that differs in the earliest choice. A choice that only one of two sketches has is no difference.
+    """
     if not looks:
         return min(left)
-    best = min(looks, key=lambda number: (looks[number].best, number))
-    return min(left, key=lambda number: (len(words[number] ^ words[best]), number))
+    best = choices[min(looks, key=lambda number: (looks[number].best, number))]
+    order = {name: at for at, name in enumerate(best)}
+
+    def unlike(number: int) -> tuple[int, int, int]:
+        own = choices[number]
+        differ = [order[name] for name in own.keys() & best.keys() if own[name] != best[name]]
+        return len(differ), min(differ, default=-1) if len(looks) % 2 else 0, number
+
+    return min(left, key=unlike)
 
 
 def _evolve(

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
-from autosched.ir.dtype import BFLOAT16, INT32
+from autosched.ir.dtype import BFLOAT16, INT32, DType
 from autosched.ir.expr import (
     Expr,
-    cast,
     compare,
     const,
     floormod,
@@ -22,6 +21,7 @@ from autosched.ir.expr import (
     make,
     variables,
 )
+from autosched.ir.expr import cast as cast_to
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
 from autosched.ir.visit import post_order, reads, rewrite, substitute
 from autosched.schedule import kinds as K
@@ -85,6 +85,8 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
     mapping = {a.var: substitute(values[a], to_cache) for a in stage.axis}
     mapping.update({a.var: c.var for a, c in zip(stage.reduce_axis, reduce_axes, strict=True)})
     body = [_rebase(e, mapping, reduce_axes) for e in stage.body]
+    if any(values[a].op != "var" for a in stage.axis):  # so that it shows which loops an index depends on
+        body = [_with_short_indices(e) for e in body]
     for guard in guards:
         body = [guarded(e, substitute(guard, to_cache)) for e in body]
     op = ComputeOp(f"{stage.op.name}.{scope}", [a.extent for a in axes], axes, body)
@@ -93,6 +95,17 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
     place = tuple(map(leaf_positions(stage).__getitem__, spatial))
     stage.define(stage.axis, (), tuple(make("read", t.dtype, place, t) for t in op.outputs))
     return cache.tensor if op.num_outputs == 1 else list(op.outputs)
+
+
+def _with_short_indices(body: Expr) -> Expr:
+    """W[(2*i.outer + i.inner)%2]   ->   W[i.inner]"""
+
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        if is_index(e) or not any(map(is_index, args)):
+            return None
+        return make(e.op, e.dtype, tuple(simplify(a) if is_index(a) else a for a in args), e.value)
+
+    return rewrite(body, change)
 
 
 def _may_start_anew(s: Schedule, stage: Stage) -> None:
@@ -149,10 +162,16 @@ def guarded(body: Expr, condition: Expr) -> Expr:
     return if_then_else(condition, body, const(0, body.dtype))
 
 
-@primitive(K.NAME, K.READERS, output=K.NUMBER, only=K.NUMBER, of_schedule=True)
+@primitive(K.NAME, K.READERS, output=K.NUMBER, only=K.NUMBER, cast=K.FLAG, of_schedule=True)
 @keeps_meaning
 def cache_read(
-    s: Schedule, stage: Stage, scope: str, readers: Sequence[Any], output: int = 0, only: int | None = None
+    s: Schedule,
+    stage: Stage,
+    scope: str,
+    readers: Sequence[Any],
+    output: int = 0,
+    only: int | None = None,
+    cast: bool = False,
 ) -> Any:
     """Copy a tensor before some of its readers read it; they read the copy.
 
@@ -162,6 +181,8 @@ def cache_read(
     Returns the cache's tensor; put it with `compute_at` where the copy should happen. `output` says
     which one of several tensors that are computed together. Of a reader that reads the tensor at several places, as a
     product with its own transpose does, `only` one reads the copy, counted from 0 in the order of `ir.visit.reads`.
+    With `cast` the copy has the type to which the readers cast what they read, B[i] = f(float32(A[i])), and they cast
+    no more.
     """
     if isinstance(output, bool) or not isinstance(output, int) or not 0 <= output < stage.op.num_outputs:
         raise Illegal(f"{stage.name} has no output {output!r}", f"0 to {stage.op.num_outputs - 1}")
@@ -183,77 +204,38 @@ def cache_read(
     if only is not None and (len(users) > 1 or isinstance(only, bool) or only not in range(len(found))):
         legal = f"one reader, and 0 to {len(found) - 1}"
         raise Illegal(f"only={only!r} is none of the places at which {name} is read", legal)
+    chosen = frozenset(found if only is None else [found[only]])
+    to = _type_of_casts(name, chosen, users) if cast else tensor.dtype
     axes = [IterVar(f"ax{i}", d) for i, d in enumerate(tensor.shape)]
-    body = make("read", tensor.dtype, tuple(a.var for a in axes), tensor)
+    body = cast_to(to, make("read", tensor.dtype, tuple(a.var for a in axes), tensor))
     op = ComputeOp(f"{tensor.name}.{scope}", tensor.shape, axes, (body,))
     cache = s.insert_stage(op.output_tensor, min(users, key=s.stages.index), scope)
+    one = None if only is None else found[only]
     for user in users:
-        at = None if only is None else found[only]
-        user.body = tuple(retarget(e, tensor, cache.tensor, at) for e in user.body)
+        if cast:
+            user.body = tuple(_without_casts(e, chosen, cache.tensor) for e in user.body)
+        else:
+            user.body = tuple(retarget(e, tensor, cache.tensor, one) for e in user.body)
     return cache.tensor
 
 
-@primitive()
-@keeps_meaning
-def cache_padding(s: Schedule, stage: Stage) -> list[Tensor]:
-    """Store what a stage reads across a border, the values outside included: it asks no more where the border is.
-
-    for i: for k: B[i] += (A[i + k - 1] if 0 <= i + k - 1 < n else 0) * W[k]   ->
-        for ax0: A.padded[ax0] = A[ax0 - 1] if 0 <= ax0 - 1 < n else 0
-        for i: for k: B[i] += A.padded[i + k] * W[k]
-
-    That is every `te.if_then_else` between an element and a value that is the same everywhere, where the condition asks
-    for nothing but the place of that element, as `te.constant_exterior` makes it. Returns the tensors made.
-    """
-    computed(stage)
-    own = {a.var: a for a in (*stage.axis, *stage.reduce_axis)}
-    borders = dict.fromkeys(e for e in post_order(stage.body) if _is_border(e, own))
-    stored = {e: padding for e in borders if (padding := _padding(stage, e)) is not None}
-    if not stored:
-        legal = "stages that read an element or a constant, as the element's place says: te.constant_exterior"
-        raise Illegal(f"{stage.name} reads nothing across a border", legal)
-    read: dict[Expr, Expr] = {}
-    for e, (op, place) in stored.items():
-        read[e] = make("read", e.dtype, place, s.insert_stage(op.output_tensor, stage).tensor)
-    stage.body = tuple(rewrite(body, lambda e, _: read.get(e)) for body in stage.body)
-    return [e.value for e in read.values()]
+def _type_of_casts(name: str, chosen: frozenset[Expr], users: Sequence[Stage]) -> DType:
+    """The type to which all of some reads are cast, and for nothing else are they read. Raises Illegal."""
+    bodies = [e for user in users for e in user.body]
+    uses = [e for body in bodies for e in post_order(body) if any(a in chosen for a in e.args)]
+    types = {e.dtype for e in uses}
+    if len(types) != 1 or any(e.op != "cast" for e in uses) or not chosen.isdisjoint(bodies):
+        raise Illegal(f"{name} is not cast to one type wherever it is read", "cast=False")
+    return types.pop()
 
 
-def _is_border(e: Expr, own: Mapping[Expr, IterVar]) -> bool:
-    """Whether an expression is an element or else, outside, a value without the stage's axes."""
-    if e.op != "if_then_else" or e.args[1].op != "read":
-        return False
-    return not variables(e.args[2]) & own.keys() and not any(x.op == "read" for x in post_order(e.args[2]))
+def _without_casts(body: Expr, chosen: frozenset[Expr], new: Tensor) -> Expr:
+    """`body` reading `new`, which has the type of the casts, in place of casts of some reads."""
 
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        return make("read", e.dtype, args[0].args, new) if e.op == "cast" and e.args[0] in chosen else None
 
-def _padding(stage: Stage, e: Expr) -> tuple[ComputeOp, tuple[Expr, ...]] | None:
-    """The operation that computes a tensor with its border, and where the stage reads it; None where the condition asks
-    for more than the element's place."""
-    condition, element, _ = e.args
-    source: Tensor = element.value
-    an = Analyzer()
-    own = {a.var: a for a in (*stage.axis, *stage.reduce_axis)}
-    for a in own.values():
-        an.bind(a.var, a.min, a.min + a.extent - 1)
-    asked = set(post_order(condition))
-    axes: list[IterVar] = []
-    places: dict[Expr, Expr] = {}
-    indices: list[Expr] = []
-    for d, (i, length) in enumerate(zip(element.args, source.shape, strict=True)):
-        low, extent = const(0), length
-        if i in asked and i.op != "const":
-            ends = [an.extreme(an.poly(i), own, largest) for largest in (False, True)]
-            if None in ends or i in places:
-                return None
-            first, last = (an.expr(p) for p in ends if p is not None)
-            low, extent = first, an.simplify(last - first + 1)
-        axes.append(IterVar(f"ax{d}", extent))
-        places[i] = an.simplify(axes[d].var + low)
-        indices.append(an.simplify(i - low))
-    value = rewrite(if_then_else(condition, element, e.args[2]), lambda x, _: places.get(x))
-    if variables(value) & own.keys():
-        return None
-    return ComputeOp(f"{source.op.name}.padded", [a.extent for a in axes], axes, [value]), tuple(indices)
+    return rewrite(body, change)
 
 
 def retarget(body: Expr, old: Tensor, new: Tensor, only: Expr | None = None) -> Expr:
@@ -308,8 +290,8 @@ def _of_other_sign(t: Tensor) -> Tensor:
     """Signed bytes 128 higher, unsigned ones 128 lower."""
     axes = [IterVar(f"ax{i}", d) for i, d in enumerate(t.shape)]
     element = make("read", t.dtype, tuple(a.var for a in axes), t)
-    turned = cast("uint8", element) ^ 128
-    body = turned if t.dtype.kind == "int" else cast("int8", turned)
+    turned = cast_to("uint8", element) ^ 128
+    body = turned if t.dtype.kind == "int" else cast_to("int8", turned)
     return ComputeOp(f"{t.name}.offset", t.shape, axes, (body,)).output_tensor
 
 
@@ -319,7 +301,7 @@ def _taken_off(stage: Stage, factor: Expr, times: int) -> tuple[Tensor, tuple[Ex
     axes = [IterVar(a.name, a.extent, "spatial", a.min) for a in kept]
     steps = [IterVar(a.name, a.extent, "reduce", a.min) for a in stage.reduce_axis]
     mapping = {a.var: b.var for a, b in zip((*kept, *stage.reduce_axis), (*axes, *steps), strict=True)}
-    term = cast("int32", substitute(factor, mapping)) * const(times, "int32")
+    term = cast_to("int32", substitute(factor, mapping)) * const(times, "int32")
     body = make("reduce", INT32, (term, const(True)), stage.body[0].value.over(steps))
     op = ComputeOp(f"{stage.op.name}.offset", [a.extent for a in axes], axes, (body,))
     return op.output_tensor, tuple(a.var for a in kept)
@@ -387,7 +369,7 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, factor_axis: int = 0) -
         partial = [make(e.op, e.dtype, args, e.value.over(left.values())) for e in stage.body]
     else:
         identity = reduction.identity([e.dtype for e in sources])
-        here = [compare("eq", cast("int64", i), a.var) for i, a in zip(place, axes[rank + 1 :], strict=True)]
+        here = [compare("eq", cast_to("int64", i), a.var) for i, a in zip(place, axes[rank + 1 :], strict=True)]
         partial = []
         for e, nothing in zip(sources, identity, strict=True):
             e = if_then_else(logical_and(*here), e, nothing) if here else e
@@ -594,7 +576,6 @@ def _compacted(e: Expr, mapping: dict[Expr, Expr], ends: Sequence[Expr], axes: S
 class NewStagePrimitives:
     """Methods of a stage."""
 
-    cache_padding = cache_padding
     decompose_reduction = decompose_reduction
     compact_reduction = compact_reduction
     inline_reduction = inline_reduction

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.iter_map import Inversion, NoIterMap
-from autosched.ir.simplify import simplify
-from autosched.ir.visit import rewrite, substitute
+from autosched.ir.simplify import Analyzer, simplify
+from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.formulas import Layout
@@ -315,9 +315,73 @@ def _moved(body: Expr, old: Sequence[Tensor], new: Sequence[Tensor], places: lis
     return rewrite(body, change)
 
 
+@primitive()
+@keeps_meaning
+def cache_padding(s: Schedule, stage: Stage) -> list[Tensor]:
+    """Store what a stage reads across a border, the values outside included: it asks no more where the border is.
+
+    for i: for k: B[i] += (A[i + k - 1] if 0 <= i + k - 1 < n else 0) * W[k]   ->
+        for ax0: A.padded[ax0] = A[ax0 - 1] if 0 <= ax0 - 1 < n else 0
+        for i: for k: B[i] += A.padded[i + k] * W[k]
+
+    That is every `te.if_then_else` between an element and a value that is the same everywhere, where the condition asks
+    for nothing but the place of that element, as `te.constant_exterior` makes it. Returns the tensors made.
+    """
+    computed(stage)
+    own = {a.var: a for a in (*stage.axis, *stage.reduce_axis)}
+    borders = dict.fromkeys(e for e in post_order(stage.body) if _is_border(e, own))
+    stored = {e: padding for e in borders if (padding := _padding(stage, e)) is not None}
+    if not stored:
+        legal = "stages that read an element or a constant, as the element's place says: te.constant_exterior"
+        raise Illegal(f"{stage.name} reads nothing across a border", legal)
+    read: dict[Expr, Expr] = {}
+    for e, (op, place) in stored.items():
+        read[e] = make("read", e.dtype, place, s.insert_stage(op.output_tensor, stage).tensor)
+    stage.body = tuple(rewrite(body, lambda e, _: read.get(e)) for body in stage.body)
+    return [e.value for e in read.values()]
+
+
+def _is_border(e: Expr, own: Mapping[Expr, IterVar]) -> bool:
+    """Whether an expression is an element or else, outside, a value without the stage's axes."""
+    if e.op != "if_then_else" or e.args[1].op != "read":
+        return False
+    return not variables(e.args[2]) & own.keys() and not any(x.op == "read" for x in post_order(e.args[2]))
+
+
+def _padding(stage: Stage, e: Expr) -> tuple[ComputeOp, tuple[Expr, ...]] | None:
+    """The operation that computes a tensor with its border, and where the stage reads it; None where the condition asks
+    for more than the element's place."""
+    condition, element, _ = e.args
+    source: Tensor = element.value
+    an = Analyzer()
+    own = {a.var: a for a in (*stage.axis, *stage.reduce_axis)}
+    for a in own.values():
+        an.bind(a.var, a.min, a.min + a.extent - 1)
+    asked = set(post_order(condition))
+    axes: list[IterVar] = []
+    places: dict[Expr, Expr] = {}
+    indices: list[Expr] = []
+    for d, (i, length) in enumerate(zip(element.args, source.shape, strict=True)):
+        low, extent = const(0), length
+        if i in asked and i.op != "const":
+            ends = [an.extreme(an.poly(i), own, largest) for largest in (False, True)]
+            if None in ends or i in places:
+                return None
+            first, last = (an.expr(p) for p in ends if p is not None)
+            low, extent = first, an.simplify(last - first + 1)
+        axes.append(IterVar(f"ax{d}", extent))
+        places[i] = an.simplify(axes[d].var + low)
+        indices.append(an.simplify(i - low))
+    value = rewrite(if_then_else(condition, element, e.args[2]), lambda x, _: places.get(x))
+    if variables(value) & own.keys():
+        return None
+    return ComputeOp(f"{source.op.name}.padded", [a.extent for a in axes], axes, [value]), tuple(indices)
+
+
 class StoragePrimitives:
     """Methods of a stage."""
 
+    cache_padding = cache_padding
     set_scope = set_scope
     storage_align = storage_align
     double_buffer = double_buffer

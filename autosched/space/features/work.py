@@ -199,7 +199,8 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         loads += [blocks * _loaded(load, site, machine, prints) for load in site.loads]
     stored = _vectors(main.store.indices, main.store.buffer.dtype.bytes, main, machine)
     each = [_loaded(e, main, machine, prints) for e in main.loads if e.value is not main.store.buffer]
-    live = stored + (reduce(minimum, each) if each else const(0)) + (1 if len(each) > 1 else 0)
+    loaded = reduce(minimum, each) if each else const(0)
+    live = stored + maximum(loaded, _shared(main, machine, prints)) + (1 if len(each) > 1 else 0)
     width = main.lanes * const(main.store.buffer.dtype.bytes)
     serial = [x for x in main.loops if x.kind == "serial"]
     moved = frozenset(v for i in main.store.indices for v in variables(i))
@@ -219,6 +220,17 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         "innermost_extent": of_the_last(serial, lambda at: serial[at].extent, const(1)),
         "loops": total(select(x.extent > 1, 1, 0) for x in serial),
     }
+
+
+def _shared(site: Site, machine: Machine, prints: Footprints) -> Expr:
+    """Registers for what windows of several copies share: compilers load it once, and keep it until the last copy."""
+    found = []
+    for load in site.loads:
+        if load.value is not site.store.buffer:
+            once = _loaded(load, site, machine, prints)
+            apart = _vectors(load.args, load.dtype.bytes, site, machine)
+            found.append(select(once < apart, once, 0))
+    return total(found)
 
 
 def _loaded(load: Expr, site: Site, machine: Machine, prints: Footprints) -> Expr:

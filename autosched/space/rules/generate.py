@@ -112,7 +112,10 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
             inline.compute_phases(s)
             inline.store_paddings(s)
         sums.read_once(s)
-        return Walk(Plan(s, target, levels), asked)
+        plan = Plan(s, target, levels)
+        if not target.is_gpu_style:
+            inline.compute_terms(plan)
+        return Walk(plan, asked)
 
     def auto(s: Schedule, target: Target) -> None:
         walk(s, target).finish()

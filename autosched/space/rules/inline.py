@@ -108,6 +108,26 @@ def store_paddings(s: Schedule) -> None:
                 stage.cache_padding()
 
 
+def compute_terms(plan: Plan) -> None:
+    """Terms of a contraction that a stage of their own makes of its operands, each for one product, are computed where
+    they are added up, before any rule looks at the stages: then it is seen to be a contraction.
+
+    D[i, j, k] = A[i, k] - B[j, k];  S[i, j] += D[i, j, k]**2   ->   S[i, j] += (A[i, k] - B[j, k])**2
+    """
+    for stage in reversed(plan.s.stages):
+        if stage.is_output or not stage.is_injective or analysis.is_opaque(stage):
+            continue
+        if not analysis.uses_each_once(stage) or not _is_short_with(stage):
+            continue
+        (reader,) = plan.s.consumers(stage)
+        axes = analysis.long_axes(stage)
+        if not reader.reduce_axis or len(reader.body) > 1 or len(analysis.long_axes(reader)) < 2:
+            continue  # with one axis there is no tile
+        if axes and not any(all(map(a.mentions, axes)) for a in analysis.accesses(stage)):
+            plan.done[stage], plan.why[stage] = "compute_terms", "a term of a contraction, which is used once"
+            stage.compute_inline()
+
+
 @rule(when=lambda plan, stage: analysis.is_opaque(stage), because=lambda plan, stage: analysis.why_opaque(stage))
 def leave_opaque(plan: Plan, stage: Stage) -> None:
     """Scans, scatters and code from outside keep their loops.

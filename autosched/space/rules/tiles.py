@@ -126,12 +126,21 @@ def gain(reads: list[Access], vector: IterVar, row: IterVar) -> int:
 
 def can_pack(stage: Stage, a: Access, axis: IterVar) -> bool:
     """Whether a copy of an operand, in another order along an axis of the result, may take its place."""
-    source = stage.schedule.stage(a.tensor)
-    found = [e.args for e in post_order(stage.body) if e.op == "read" and e.value is a.tensor]
+    source, reader = stage.schedule.stage(a.tensor), _reader(stage, a)
+    if reader is None:
+        return False
+    found = [e.args for e in post_order(reader.body) if e.op == "read" and e.value is a.tensor]
     same = sum(b.tensor is a.tensor for b in analysis.accesses(stage))
     several = same == len(found) and a.indices in found and not factors_of_parts(stage)
     direct = (same == 1 and bool(found)) or several
     return direct and a.dimension(axis) is not None and (source.is_placeholder or not source.is_output)
+
+
+def _reader(stage: Stage, a: Access) -> Stage | None:
+    """The stage whose body has a read of a contraction: itself, or one that is inlined there; None where several do."""
+    readers = stage.schedule.consumers(stage.schedule.stage(a.tensor))
+    found = [x for x in readers if x is stage or (x.attach.kind == "inline" and stage in analysis.readers(x))]
+    return found[0] if len(found) == 1 else None
 
 
 def _many_read(axes: Sequence[IterVar], a: Access) -> bool:
@@ -367,7 +376,31 @@ class _Tiling:
             places = [e.args for e in self.places if e.value is a.tensor]
             which = f"_{places.index(a.indices)}" if len(places) > 1 else ""
             if self.plan.choose(self.stage, f"pack_{a.tensor.name}{which}", ways):
-                self._pack(a, axis, self.width if axis is self.register.vector else self.rows, natural)
+                if axis is self.register.row and self._is_cast(a):
+                    self._widen(a)
+                else:
+                    self._pack(a, axis, self.width if axis is self.register.vector else self.rows, natural)
+
+    def _is_cast(self, a: Access) -> bool:
+        """Whether elements are floating-point numbers that become longer ones before anything is done with them: a copy
+        is of those, so that each is converted once."""
+        reader = _reader(self.sums, a)
+        if self.parts or reader is None:
+            return False
+        found = [e for e in post_order(reader.body) if any(x.op == "read" and x.value is a.tensor for x in e.args)]
+        return bool(found) and all(
+            e.op == "cast" and e.args[0].dtype.is_float and e.dtype.is_float and e.dtype.bytes > e.args[0].dtype.bytes
+            for e in found
+        )
+
+    def _widen(self, a: Access) -> None:
+        """A copy of an operand in its own layout, of the type that products are made in."""
+        wide = self.s[self.s.cache_read(a.tensor, "global", [_reader(self.sums, a) or self.sums], cast=True)]
+        self.plan.done[wide] = "pack"
+        *outer, last = (wide.roots[x] for x in wide.axis)
+        block, lane = wide.split(last, factor=self.plan.machine.vector_bytes // wide.tensor.dtype.bytes)
+        wide.vectorize(lane)
+        wide.parallel(fuse_all(wide, outer) if outer else block)
 
     def _with_other_sign(self, a: Access) -> Access:
         """The operand with the sign that instructions want which multiply unsigned by signed bytes."""
@@ -394,7 +427,8 @@ class _Tiling:
         assert d is not None
         left = [e.args for e in self.places if e.value is a.tensor]
         only = left.index(a.indices) if len(left) > 1 else None
-        copy = s.cache_read(a.tensor, "global", [self.sums], only=only)
+        reader = _reader(self.sums, a) or self.sums
+        copy = s.cache_read(a.tensor, "global", [reader], only=only, cast=self._is_cast(a))
         self.places = [e for e in self.places if e.value is not a.tensor or e.args != a.indices]
         packing = s[copy]
         axes = list(packing.op.axis)  # type: ignore[attr-defined]

@@ -133,3 +133,59 @@ def test_the_model_takes_four_products_for_one() -> None:
         assert model is not None
         times.append(look_ahead(space, model.seconds, sketches=2).choices[0].seconds)
     assert times[0] < 0.5 * times[1]
+
+
+def halves(n: int = 29, m: int = 37, length: int = 43) -> list[Tensor]:
+    """C = A @ B of float16, added up in float32."""
+    a, b = te.placeholder((n, length), "float16", "A"), te.placeholder((length, m), "float16", "B")
+    k = te.reduce_axis((0, length), "k")
+    body = lambda i, j: te.sum(a[i, k].astype("float32") * b[k, j].astype("float32"), axis=k)  # noqa: E731
+    return [a, b, te.compute((n, m), body, "C")]
+
+
+def distances(n: int = 29, m: int = 37, length: int = 43) -> list[Tensor]:
+    """The squared distance of each row of A from each row of B, with the differences in a stage of their own."""
+    a, b = te.placeholder((n, length), name="A"), te.placeholder((m, length), name="B")
+    k = te.reduce_axis((0, length), "k")
+    between = te.compute((n, m, length), lambda i, j, d: a[i, d] - b[j, d], "D")
+    return [a, b, te.compute((n, m), lambda i, j: te.sum(between[i, j, k] * between[i, j, k], axis=k), "C")]
+
+
+def spread(c: int = 5, o: int = 32, size: int = 28) -> list[Tensor]:
+    """A transposed convolution with a window of 4 x 4, two further on for each pixel."""
+    x, w = te.placeholder((c, size, size), name="X"), te.placeholder((c, o, 4, 4), name="W")
+    p = te.constant_exterior(x, 0.0, axes=(1, 2))
+    q, ky, kx = (te.reduce_axis((0, n), name) for n, name in ((c, "q"), (4, "ky"), (4, "kx")))
+    body = lambda f, i, j: te.sum(  # noqa: E731
+        p[q, (i + 1 - ky) // 2, (j + 1 - kx) // 2] * w[q, f, ky, kx],
+        axis=[q, ky, kx],
+        where=te.all((i + 1 - ky) % 2 == 0, (j + 1 - kx) % 2 == 0),
+    )
+    return [x, w, te.compute((o, 2 * size, 2 * size), body, "C")]
+
+
+@pytest.mark.parametrize("program", [halves, distances, spread])
+def test_packed_operands_are_converted_and_found_behind_terms_and_phases(program) -> None:  # type: ignore[no-untyped-def]
+    """Every sketch computes what the definition says; those with packed operands are among them."""
+    w, rng = Workload("w", program()), np.random.default_rng(5)
+    inputs = [x.astype(str(t.dtype)) for x, t in zip(w.sample_inputs(None), w.args[:2], strict=True)]
+    (wanted,) = w.reference(inputs)
+    sketches = [x for x in w.search_space(PLAIN, {}).sketches if x.name != "default"]
+    packed = {halves: "pack_A=True, C_pack_B=True", distances: "pack_A=True", spread: "tile=j.outer.c_f.c"}[program]
+    assert any(packed in x.name for x in sketches)
+    some = [x for x in sketches if packed in x.name][:2]
+    for sketch in [*some, *rng.permutation(np.array(sketches, object))[:3]]:
+        points = sketch.valid_points
+        knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
+        f = sketch.structure.bind(knobs)
+        found = Module(compile_function(f, PLAIN), PLAIN)(*inputs)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4, err_msg=f"{sketch.name} {knobs}")
+
+
+def test_halves_are_widened_once() -> None:
+    """In the sketch that packs both operands nothing is cast where products are added up."""
+    found = [x for x in Workload("w", halves()).search_space(PLAIN, {}).sketches if "pack_A=True" in x.name]
+    sketch = next(x for x in found if "pack_B=True" in x.name)
+    s = sketch.schedule()
+    assert not any(e.op == "cast" for e in post_order(s["C.local"].body))
+    assert sum(i[0] == "cache_read" and i[-1] == {"cast": True} for i in sketch.trace) == 2

@@ -395,6 +395,7 @@ CASES: Cases = {
             several_sums,
             lambda s: s.cache_read("X", "local", ["P"], only=1),
         ),
+        "copy the cast of what is not cast": lambda s: s.cache_read("A", "local", ["B"], cast=True),
         "copy one place of two readers": (several_sums, lambda s: s.cache_read("X", "local", ["P", "Q"], only=0)),
     },
     "tuples": {

@@ -9,8 +9,9 @@ from roundtrip import assert_roundtrip
 
 from autosched import te
 from autosched.errors import ScheduleError
-from autosched.ir.expr import combine_lanes
+from autosched.ir.expr import combine_lanes, variables
 from autosched.ir.stmt import Buffer, Stmt
+from autosched.ir.visit import post_order
 from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.schedule.primitive import PRIMITIVES
@@ -397,6 +398,27 @@ def test_cache_read_leaves_other_readers_alone() -> None:
     assert s.reads(s["twice"]) == [s[cache]]
     assert s.reads(s["B"]) == [s["A"]]
     assert s.stages.index(s[cache]) < s.stages.index(s["twice"])
+
+
+def test_a_copy_has_the_type_that_its_readers_cast_to() -> None:
+    a = te.placeholder((8, 4), "float16", name="A")
+    k = te.reduce_axis((0, 4), "k")
+    out = te.compute((8,), lambda i: te.sum(a[i, k].astype("float32") * 2, axis=k), name="S")
+    s = create_schedule(out)
+    copy = s.cache_read(a, "global", ["S"], cast=True)
+    assert str(copy.dtype) == "float32" and copy.shape == a.shape
+    assert s.reads(s["S"]) == [s[copy]] and not any(e.op == "cast" for e in post_order(s["S"].body))
+    assert_roundtrip(s, [a, out])
+
+
+def test_a_cache_s_indices_have_the_loops_alone_that_they_depend_on() -> None:
+    w = te.placeholder((2,), name="W")
+    s = create_schedule(te.compute((8,), lambda i: w[i % 2], name="B"))
+    outer, inner = s["B"].split("i", factor=2)
+    s["B"].reorder(inner, outer)
+    cache = s[s.cache_write("B", "global")]
+    (read,) = (e for e in post_order(cache.body) if e.op == "read")
+    assert variables(read.args[0]) == {cache.axis[0].var}
 
 
 def test_a_schedule_knows_its_stages() -> None:

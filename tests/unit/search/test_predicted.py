@@ -78,3 +78,11 @@ def test_sketches_without_points_or_features_are_passed_over():
 def test_no_sketch_is_begun_when_time_is_up():
     space = Space(*(f"auto[a={n}]" for n in range(9)))
     assert len(look_ahead(space, lambda features: 1.0 + features[:, 0], patience_s=0).choices) == 1
+
+
+def test_a_choice_that_comes_with_another_is_no_difference():
+    """The fast tile has no choice of packing, so that it shares fewer choices with the first sketch than others do."""
+    slow = [f"auto[tile=rows, inside={i}, pack={p}, at={a}] slow" for i in "ab" for p in "cd" for a in "efg"]
+    space = Space(*slow, "auto[tile=columns, inside=a, at=e]")
+    look_ahead(space, lambda rows: rows[:, 0] + 1.0, sketches=4)
+    assert space.sketches[-1].looked
