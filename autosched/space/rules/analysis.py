@@ -252,10 +252,9 @@ def recomputed_by_pixel(stage: Stage) -> float:
     """
     used = 0
     for r in readers(stage):
-        *_, c = r.axis or (None,)
-        has_channels = c is not None and r.is_injective and len(r.axis) > 1 and has_fewer([c], MOST_CHANNELS + 1)
+        has_channels = r.is_injective and len(r.axis) > 1 and has_fewer(r.axis[-1:], MOST_CHANNELS + 1)
         for a in reads_of(r, stage):
-            axes = r.axis[:-1] if has_channels and not a.mentions(c) else r.axis
+            axes = r.axis[:-1] if has_channels and not a.mentions(r.axis[-1]) else r.axis
             used += iterations((*axes, *r.reduce_axis))
     return used / iterations(stage.axis)
 
