@@ -34,6 +34,8 @@ MOST_CHANNELS, FEWEST_OF_ROW = 4, 64
 MOST_PHASES = 8
 #: Floating-point operations that cost less than storing a value and loading it again.
 CHEAP = 2
+#: Lines of a first-level cache that hold what is a multiple of so many bytes apart.
+WAYS, PAGE = 8, 4096
 #: Kinds of operators that cost something.
 _WORK = ("arith", "bits", "compare", "choice", "cast", "math")
 #: Inlined bodies stand in for reads up to this many accesses of one stage.
@@ -522,3 +524,19 @@ def tiles(axis: IterVar) -> list[int]:
         return powers(1, MOST_BLOCKS)
     some = {*powers(1, MOST_BLOCKS), *divisors(axis, 2, MOST_BLOCKS)}
     return sorted({v for v in some if v <= n} | {1})
+
+
+def colliding_rows(stage: Stage) -> int:
+    """The most rows that are read of something whose rows are a multiple of a page apart: from vector to vector, these
+    rows drive each other out of a first-level cache."""
+    rows: dict[Tensor, set[tuple[Expr, ...]]] = {}
+    for a in accesses(stage):
+        if lies_in_pages(a.tensor):
+            rows.setdefault(a.tensor, set()).add(a.indices[:-1])
+    return max(map(len, rows.values()), default=0)
+
+
+def lies_in_pages(tensor: Tensor) -> bool:
+    """Whether rows are a multiple of a page apart."""
+    *outer, row = (int(n.value) if is_const(n) else 1 for n in tensor.shape) if tensor.shape else (1,)
+    return bool(outer) and row * tensor.dtype.bytes % PAGE == 0

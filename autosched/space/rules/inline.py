@@ -13,7 +13,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis, sums
 from autosched.space.rules.engine import Place, Plan, rule
-from autosched.space.rules.rows import ROWS, WAYS, colliding_rows, limit_colliding_rows, loops_of_producer
+from autosched.space.rules.rows import ROWS, limit_colliding_rows, loops_of_producer
 from autosched.te.tensor import IterVar
 
 #: Chains of inlined stages may read so many elements for one of theirs.
@@ -306,7 +306,9 @@ def _places_of_output(plan: Plan, stage: Stage) -> list[Place]:
     """Loops of the readers of an output at which it may be computed: each element once, and none is left out."""
     if not stage.is_output or not analysis.readers(stage) or analysis.is_opaque(stage) or plan.target.is_gpu_style:
         return []
-    return [p for p in common_places(plan, stage) if p.name != "block" or colliding_rows(stage) <= WAYS]
+    return [
+        p for p in common_places(plan, stage) if p.name != "block" or analysis.colliding_rows(stage) <= analysis.WAYS
+    ]
 
 
 def _goes_along(plan: Plan, stage: Stage) -> bool:
@@ -352,7 +354,7 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     places = [] if at_root else common_places(plan, stage)
     if stage.reduce_axis and not analysis.is_window(stage):
         places = [p for p in places if is_made_once(stage, p)]
-    if colliding_rows(stage) > WAYS:  # row after row, whole lines of the cache are used
+    if analysis.colliding_rows(stage) > analysis.WAYS:  # row after row, whole lines of the cache are used
         places = [p for p in places if p.name != "block"]
     window = _window(stage, places)
     named = {"inline": _may_inline(plan, stage), SLIDING: window is not None}

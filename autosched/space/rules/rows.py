@@ -26,7 +26,7 @@ from autosched.space.features.work import unclamped
 from autosched.space.rules import analysis, sums
 from autosched.space.rules.analysis import Access, long_lanes, powers
 from autosched.space.rules.engine import Plan, fuse_all, rule
-from autosched.te.tensor import IterVar, Tensor
+from autosched.te.tensor import IterVar
 
 #: A row of fewer elements than this is one axis with the axis outside it.
 SHORT = 16
@@ -45,8 +45,6 @@ FEWEST_TURNED, MOST_TURNED = 4, 16
 #: Rows that are written out together; of stages before their readers, and strips of them in a task.
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 FEW_ROWS, STRIPS_OF_TASK = (1, 2, 3, 4), 8
-#: Lines of a first-level cache that hold what is a multiple of so many bytes apart.
-WAYS, PAGE = 8, 4096
 
 
 def _is_map(plan: Plan, stage: Stage) -> bool:
@@ -362,27 +360,12 @@ def _limit_written_out(plan: Plan, stage: Stage, types: list[DType]) -> None:
         plan.s.constrain(lanes * rows <= most, f"more than {MOST_VECTORS} vectors written out")
 
 
-def colliding_rows(stage: Stage) -> int:
-    """The most rows that are read of something whose rows are a multiple of a page apart: from vector to vector, these
-    rows drive each other out of a first-level cache."""
-    rows: dict[Tensor, set[tuple[Expr, ...]]] = {}
-    for a in analysis.accesses(stage):
-        if _lies_in_pages(a.tensor):
-            rows.setdefault(a.tensor, set()).add(a.indices[:-1])
-    return max(map(len, rows.values()), default=0)
-
-
-def _lies_in_pages(tensor: Tensor) -> bool:
-    *outer, row = (int(n.value) if is_const(n) else 1 for n in tensor.shape) if tensor.shape else (1,)
-    return bool(outer) and row * tensor.dtype.bytes % PAGE == 0
-
-
 def limit_colliding_rows(plan: Plan, stage: Stage) -> None:
     """Rows that are written out together must leave each other their lines of a first-level cache."""
-    rows, read = plan.knob_of(stage, "rows"), colliding_rows(stage)
+    rows, read = plan.knob_of(stage, "rows"), analysis.colliding_rows(stage)
     if rows is not None and read > 1:
-        each = 2 if _lies_in_pages(stage.tensor) else 1
-        most = max(WAYS, each + read - 1)
+        each = 2 if analysis.lies_in_pages(stage.tensor) else 1
+        most = max(analysis.WAYS, each + read - 1)
         plan.s.constrain(rows * each + (read - 1) <= most, "rows a page apart drive each other out of the cache")
 
 

@@ -84,7 +84,7 @@ def test_other_lines_are_read(tmp_path) -> None:
         (with_steps(["CHR", 1, "shared", [3]]), "D does not read B"),
         (with_steps(["CHR", 1, "texture", [2]]), "texture"),
         (with_steps(["CI", 3]), "D is an output"),
-        (with_steps(["CA", 3, 2, 0]), "D, computed at C.i: D is an output"),
+        (with_steps(["CA", 3, 2, 0]), "D, computed at C.i: C does not come after D"),
         (with_steps(["SA", 2, 0, 32, 0], keep=1), "'i.outer.outer.outer' is not an axis of C"),
         (with_steps(["RF", 2, 0, 0]), "C.i is not a reduce loop"),
         (with_steps(["RF", 2, 2, 7]), "factor_axis 7 is no place"),
