@@ -166,7 +166,7 @@ def _loop_of_a_consumer(s: Schedule, stage: Stage, parent: Any, scope: Any, verb
     if stage.is_output and (verb == "store" or not isinstance(stage.op, ComputeOp) or stage.scatter_axes):
         raise Illegal(f"{stage.name} is an output: it is {verb}d at the root", f"{verb}_at is for intermediates")
     if consumer is stage or s.depends_on(stage, consumer):
-        legal = f"legal consumers of {stage.name}: {', '.join(x.name for x in s.consumers(stage, deep=True))}"
+        legal = f"legal consumers of {stage.name}: {', '.join(x.name for x in s.consumers(stage, deep=True)) or 'none'}"
         raise Illegal(f"{consumer.name} does not come after {stage.name}", legal)
     loop = leaf(consumer, scope)
     if loop in consumer.scatter_loops:
