@@ -22,6 +22,7 @@ from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.tir.module import IRModule, PrimFunc, module_of
 from autosched.tvm.attributes import follow_loops
+from autosched.tvm.clamping import clamped
 from autosched.tvm.transform import PassContext
 
 
@@ -103,6 +104,7 @@ def _schedule_of(
     if not isinstance(args, (list, tuple)):
         raise UsageError(f"{args!r} is no list", asked=f"args={args!r}", legal=legal)
     follow_loops(inp)
+    inp = clamped(inp)
     tensor_of = {buffer: tensor for tensor, buffer in (binds or {}).items()}
     return inp, [tensor_of.get(a, a) if isinstance(a, Buffer) else a for a in args]
 
