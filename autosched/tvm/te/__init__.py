@@ -18,7 +18,7 @@ from autosched.tir import create_prim_func as create_prim_func
 from autosched.tir import extern_primfunc as extern_primfunc
 from autosched.tvm._missing import missing
 from autosched.tvm.promotion import by_tvm_rules
-from autosched.tvm.te import intrinsic_calls
+from autosched.tvm.te import intrinsic_calls, open_axes
 from autosched.tvm.te.intrinsic_calls import create_schedule as create_schedule
 
 
@@ -41,7 +41,8 @@ def whole_lengths(shape: Any) -> Any:
 
 
 placeholder = _of_whole_lengths(_te.placeholder)
-compute = _of_whole_lengths(intrinsic_calls.compute)
+compute = _of_whole_lengths(open_axes.closing(intrinsic_calls.compute))
+reduce_axis = open_axes.reduce_axis
 extern = _of_whole_lengths(_te.extern)
 scatter_reduce = by_tvm_rules(_te.scatter_reduce)
 decl_tensor_intrin = by_tvm_rules(_te.decl_tensor_intrin)

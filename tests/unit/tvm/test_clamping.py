@@ -22,7 +22,9 @@ def lengths(s: te.Schedule, tensor: te.Tensor) -> list[int]:
     return [int(found[x].extent) for x in s[tensor].loops]
 
 
-@pytest.mark.parametrize(("by", "wanted"), [({"factor": 32}, [1, 8]), ({"nparts": 32}, [8, 1]), ({"factor": 8}, [1, 8])])
+@pytest.mark.parametrize(
+    ("by", "wanted"), [({"factor": 32}, [1, 8]), ({"nparts": 32}, [8, 1]), ({"factor": 8}, [1, 8])]
+)
 def test_a_split_has_no_more_iterations_than_there_are(by: dict[str, int], wanted: list[int]) -> None:
     A, B, C = chain()
     s = te.create_schedule(C.op)
