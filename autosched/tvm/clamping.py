@@ -127,8 +127,8 @@ def _shrink(stage: Stage, which: int, amount: Expr) -> None:
     assert isinstance(r, Split)
     at = _call_of(stage, r)
     assert at is not None
-    by = "factor" if r.factor is not None else "nparts"
-    stage.relations[which] = replace(r, **{by: const(amount.value, r.amount.dtype)})
+    by, value = "factor" if r.factor is not None else "nparts", const(amount.value, r.amount.dtype)
+    stage.relations[which] = replace(r, factor=value) if by == "factor" else replace(r, nparts=value)
     trace, number = stage.schedule.trace, int(amount.value)
     made = trace[at]
     if made.kind == "split":

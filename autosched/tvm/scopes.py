@@ -1,7 +1,7 @@
 """Where TVM's programs store intermediates of kernels: names of memory, and copies that threads make together.
 
-`warp` is memory that the threads of a warp share, by instructions of their own: here it is shared memory. A `local` stage
-whose loops are bound to threads is computed by all threads of a group, each its part, so it is shared as well.
+`warp` is memory that the threads of a warp share, by instructions of their own: here it is shared memory. A `local`
+stage whose loops are bound to threads is computed by all threads of a group, each its part, so it is shared as well.
 """
 
 from __future__ import annotations

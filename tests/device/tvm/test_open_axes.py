@@ -66,16 +66,16 @@ def test_rows_of_a_sparse_matrix(is_known: bool) -> None:
     rows, columns = np.nonzero(dense)
     data, indptr = dense[rows, columns], np.searchsorted(rows, np.arange(7)).astype("int32")
     m, nnz = (6, len(data)) if is_known else (te.var("m"), te.var("nnz"))
-    D, I = te.placeholder((nnz,), name="D"), te.placeholder((nnz,), name="I", dtype="int32")
+    D, J = te.placeholder((nnz,), name="D"), te.placeholder((nnz,), name="J", dtype="int32")
     P, V = te.placeholder((m + 1,), name="P", dtype="int32"), te.placeholder((5,), name="V")
 
     def row(i: te.Expr) -> te.Expr:
         k = te.reduce_axis((0, P[i + 1] - P[i]), name="k")
-        return te.sum(D[P[i] + k] * V[I[P[i] + k]], axis=k)
+        return te.sum(D[P[i] + k] * V[J[P[i] + k]], axis=k)
 
     Y = te.compute((m,), row, name="Y")
     v, out = rng.random(5).astype("float32"), np.zeros(6, "float32")
-    f = tvm.build(te.create_schedule(Y.op), [D, I, P, V, Y])
+    f = tvm.build(te.create_schedule(Y.op), [D, J, P, V, Y])
     f(data, columns.astype("int32"), indptr, v, out)
     np.testing.assert_allclose(out, dense @ v, rtol=1e-5)
 

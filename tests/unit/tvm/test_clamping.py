@@ -75,7 +75,7 @@ def test_tiles_and_reduce_loops() -> None:
 
 
 def test_loops_of_threads_keep_their_length() -> None:
-    A, B, C = chain()
+    _, _, C = chain()
     s = te.create_schedule(C.op)
     outer, inner = s[C].split(C.op.axis[0], factor=32)
     s[C].bind(outer, te.thread_axis("blockIdx.x"))
