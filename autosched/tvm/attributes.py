@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -41,7 +41,7 @@ from autosched.te.reduction import Combiner, Reduction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
-from autosched.tir.module import PrimFunc
+from autosched.tir.module import IRModule, PrimFunc
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -420,6 +420,29 @@ def normalize(s: Schedule) -> Schedule:
 
 
 attach(Schedule, normalize=normalize)
+
+# -- modules ------------------------------------------------------------------------------------------
+
+
+def _with_attrs(mod: IRModule, attrs: Mapping[str, Any]) -> IRModule:
+    return IRModule(mod.functions, {**mod.attrs, **attrs})
+
+
+def _update(mod: IRModule, other: Mapping[str, Any]) -> None:
+    for name, f in other.items():
+        mod.update_func(name, f)
+
+
+attach(
+    IRModule,
+    clone=lambda mod: _with_attrs(mod, {}),
+    update=_update,
+    functions_items=lambda mod: list(mod.items()),
+    get_attr=lambda mod, key: mod.attrs.get(key),
+    with_attr=lambda mod, key, value: _with_attrs(mod, {key: value}),
+    with_attrs=_with_attrs,
+    without_attr=lambda mod, key: IRModule(mod.functions, {k: v for k, v in mod.attrs.items() if k != key}),
+)
 
 # -- compiled functions and arrays --------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from autosched.errors import AutoschedError, UsageError, check_path, did_you_mea
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.tvm._missing import missing, replacement
+from autosched.tvm.members import MEMBERS
 
 STATUSES = ("works", "differs", "replaced", "missing")
 
@@ -177,6 +178,8 @@ def _known(name: str, keywords: tuple[str, ...]) -> tuple[str, str]:
         return ("replaced" if replacement(name) else "missing"), error.legal
     except AttributeError:
         owner, _, last = name.rpartition(".")
+        if last in MEMBERS.get(owner, {}):
+            return "replaced", MEMBERS[owner][last]
         return "missing", f"{did_you_mean(last, _parts(owner))}dir(tvm.{owner}) lists what there is"
     strange = [k for k in keywords if not _takes(value, k)]
     if strange:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from autosched.building import build as build_schedule
 from autosched.errors import UsageError
+from autosched.ir.attached import attach
 from autosched.ir.stmt import THREAD_TAGS, Buffer, For, Function, walk
 from autosched.lowering.pipeline import Lowered, Structure, lower_structure
 from autosched.runtime.device import resolve_target
@@ -149,6 +150,8 @@ def _finish(f: Function, target: Target) -> Function:
         _before[done] = f
     return done
 
+
+attach(PrimFunc, body=property(lambda f: _lowered(f.schedule, f.args, f.name).body))
 
 #: a function after all built-in passes, and no others, for a target that nobody named -> the same before them
 _before: WeakKeyDictionary[Function, Function] = WeakKeyDictionary()
