@@ -7,7 +7,8 @@
     python experiments/tvm_suite.py --table                      # what was seen so far, as a table for documents
 
 Each file is one process: pytest for tests, Python for tutorials, with `import tvm` meaning `autosched.tvm`. Tests run
-for the targets of `TVM_TEST_TARGETS`, by default `llvm`. Nothing of TVM's Python package is imported and nothing of the
+for the targets of `TVM_TEST_TARGETS`, by default `llvm`, and with `AUTOSCHED_PREDICT`, by default 0: what is asked here
+is whether programs run and are right, not how fast. Nothing of TVM's Python package is imported and nothing of the
 checkout is kept. Results (counts, and the first line of each failure) go to `experiments/results/tvm_suite.json`; rows
 that did not run stay.
 """
@@ -90,6 +91,7 @@ def run(words: list[str], folder: str, seconds: float) -> subprocess.CompletedPr
         "PYTHONPATH": os.pathsep.join((str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", ""))),
         "AUTOSCHED_RECORDS": folder,
         "TVM_TEST_TARGETS": os.environ.get("TVM_TEST_TARGETS", "llvm"),
+        "AUTOSCHED_PREDICT": os.environ.get("AUTOSCHED_PREDICT", "0"),
         "MPLBACKEND": "agg",
     }
     try:
