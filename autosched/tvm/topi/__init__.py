@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 from autosched import topi as _core
 from autosched.topi.elementwise import BINARY
@@ -25,9 +26,9 @@ globals().update({name: value for name, value in vars(utils).items() if name.sta
 transform = sys.modules[f"{__name__}.transform"] = sys.modules[__name__]
 
 _INSTEAD = {
-    "random": "arrays of numpy.random, as arguments",
     "contrib": "te.extern with tir.call_packed of a Python function",
     "testing": "import tvm.topi.testing",
 }
 __getattr__ = missing("topi", globals(), _INSTEAD)
+random = import_module(f"{__name__}.random")  # made of the operators above
 also_at({"topi.sparse.utils": "topi.sparse_utils"})
