@@ -425,7 +425,7 @@ attach(Schedule, normalize=normalize)
 
 
 def _with_attrs(mod: IRModule, attrs: Mapping[str, Any]) -> IRModule:
-    return IRModule(mod.functions, {**mod.attrs, **attrs})
+    return IRModule(dict(mod.items()), {**mod.attrs, **attrs})
 
 
 def _update(mod: IRModule, other: Mapping[str, Any]) -> None:
@@ -441,7 +441,7 @@ attach(
     get_attr=lambda mod, key: mod.attrs.get(key),
     with_attr=lambda mod, key, value: _with_attrs(mod, {key: value}),
     with_attrs=_with_attrs,
-    without_attr=lambda mod, key: IRModule(mod.functions, {k: v for k, v in mod.attrs.items() if k != key}),
+    without_attr=lambda mod, key: IRModule(dict(mod.items()), {k: v for k, v in mod.attrs.items() if k != key}),
 )
 
 # -- compiled functions and arrays --------------------------------------------------------------------

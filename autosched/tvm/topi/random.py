@@ -54,7 +54,7 @@ def _hash(key: Sequence[Expr], counter: Sequence[Expr]) -> list[Expr]:
 
 def _key(key: Sequence[Expr], counter: Sequence[Expr]) -> list[Expr]:
     """The same as a stage of its own, which is computed once."""
-    return [t[0] for t in te.compute((1,), lambda _: tuple(_hash(key, counter)), name="key")]
+    return [t(0) for t in te.compute((1,), lambda _: tuple(_hash(key, counter)), name="key")]
 
 
 def _choose(condition: Expr, one: Sequence[Expr], other: Sequence[Expr]) -> list[Expr]:
@@ -84,7 +84,7 @@ def _words(gen: Tensor) -> list[Expr]:
         raise UsageError(
             f"{gen!r} is no state", asked="topi.random", legal="ten words of uint64: relay.random.threefry_key"
         )
-    return [gen[k] for k in range(10)]
+    return [gen(k) for k in range(10)]
 
 
 def threefry_generate(gen: Tensor, out_shape: Sequence[Any]) -> list[Tensor]:
@@ -119,9 +119,9 @@ def _block(s: Sequence[Expr], b: Expr, whole: int) -> list[Expr]:
 
 def _of_block(blocks: Sequence[Tensor], place: Any) -> Expr:
     b, k = te.floordiv(place, 4), te.floormod(place, 4)
-    found = blocks[3][b]
+    found = blocks[3](b)
     for n in (2, 1, 0):
-        found = te.select(k == n, blocks[n][b], found)
+        found = te.select(k == n, blocks[n](b), found)
     return found
 
 
