@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from autosched.ir.attached import alias, attach
 from autosched.ir.expr import Expr, compare
 from autosched.ir.ops import OPS
-from autosched.ir.stmt import Buffer, For, Function, If, Seq
+from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq
 from autosched.runtime import registry
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
@@ -97,6 +97,7 @@ attach(Expr, __getattr__=_part, equal=lambda e, other: compare("eq", e, other))
 attach(For, loop_var=alias("var"), min=alias("start"))
 attach(If, then_case=alias("then"), else_case=alias("otherwise"))
 attach(Seq, seq=alias("stmts"))
+attach(Allocate, extents=alias("buffer.shape"), dtype=alias("buffer.dtype"), buffer_var=alias("buffer"))
 attach(Function, buffer_map=property(lambda f: {b: b for b in f.params}))  # parameters are buffers
 
 
