@@ -7,6 +7,7 @@ stage whose loops are bound to threads is computed by all threads of a group, ea
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import wraps
 from typing import Any
 
 from autosched.ir.attached import attach
@@ -18,25 +19,28 @@ _SHARED = "shared"
 
 
 def _known(s: Schedule, scope: Any) -> Any:
+    """The scope by its name here."""
     return _SHARED if scope == "warp" and s in of_tvm else scope
 
 
+_set_scope, _cache_read, _cache_write = Stage.set_scope, Schedule.cache_read, Schedule.cache_write
+
+
+@wraps(_set_scope)
 def set_scope(self: Stage, scope: str) -> Any:
-    """As `Stage.set_scope`; in TVM's programs `warp` is shared memory."""
     return _set_scope(self, _known(self.schedule, scope))
 
 
+@wraps(_cache_read)
 def cache_read(self: Schedule, tensor: Any, scope: str = "global", *args: Any, **options: Any) -> Any:
-    """As `Schedule.cache_read`; in TVM's programs `warp` is shared memory."""
     return _cache_read(self, tensor, _known(self, scope), *args, **options)
 
 
+@wraps(_cache_write)
 def cache_write(self: Schedule, tensor: Any, scope: str = "global", *args: Any, **options: Any) -> Any:
-    """As `Schedule.cache_write`; in TVM's programs `warp` is shared memory."""
     return _cache_write(self, tensor, _known(self, scope), *args, **options)
 
 
-_set_scope, _cache_read, _cache_write = Stage.set_scope, Schedule.cache_read, Schedule.cache_write
 attach(Stage, set_scope=set_scope)
 attach(Schedule, cache_read=cache_read, cache_write=cache_write)
 
