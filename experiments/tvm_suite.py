@@ -7,9 +7,10 @@
     python experiments/tvm_suite.py --table                      # what was seen so far, as a table for documents
 
 Each file is one process: pytest for tests, Python for tutorials, with `import tvm` meaning `autosched.tvm`. Tests run
-for the targets of `TVM_TEST_TARGETS`, by default `llvm`. Nothing of TVM's Python package is imported and nothing of the
-checkout is kept. Results (counts, and the first line of each failure) go to `experiments/results/tvm_suite.json`; rows
-that did not run stay.
+for the targets of `TVM_TEST_TARGETS`, by default `llvm`, and with `AUTOSCHED_PREDICT`, by default 0: what is asked here
+is whether programs run and are right, not how fast. Nothing of TVM's Python package is imported and nothing of the
+checkout is kept. Results (counts, and what stops most cases) go to `experiments/results/tvm_suite.json`; rows that did
+not run stay.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import collections
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -65,11 +67,16 @@ def run_file(file: Path, checkout: Path, seconds: float) -> dict[str, Any]:
             "0",
             f"--junitxml={report}",
         ]
-        words += [f"--rootdir={checkout}", "-c", os.devnull, "--timeout", str(seconds / 3), str(file)]
+        limits = ["--timeout", str(seconds / 3), "--session-timeout", str(seconds / 2)]
+        words += [f"--rootdir={checkout}", "-c", os.devnull, *limits, str(file)]
         ended = run(words, folder, seconds)
         if not report.is_file():
             return {"stopped": 1, "why": {"": last_line(ended)}}
-        return read_report(report)
+        row = read_report(report)
+        if ended is not None and "session-timeout" in ended.stdout:  # what has not begun by then is in no report
+            row["stopped"] = row.get("stopped", 0) + 1
+            row["why"]["the rest of the file"] = f"{seconds / 2:.0f} seconds were over"
+        return row
 
 
 def run_tutorial(file: Path, seconds: float) -> dict[str, Any]:
@@ -85,6 +92,7 @@ def run(words: list[str], folder: str, seconds: float) -> subprocess.CompletedPr
         "PYTHONPATH": os.pathsep.join((str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", ""))),
         "AUTOSCHED_RECORDS": folder,
         "TVM_TEST_TARGETS": os.environ.get("TVM_TEST_TARGETS", "llvm"),
+        "AUTOSCHED_PREDICT": os.environ.get("AUTOSCHED_PREDICT", "0"),
         "MPLBACKEND": "agg",
     }
     try:
@@ -99,7 +107,7 @@ def last_line(ended: subprocess.CompletedProcess[str] | None) -> str:
     if ended is None:
         return "took too long"
     lines = [line for line in (ended.stderr.strip() or ended.stdout.strip()).splitlines() if line.strip()]
-    errors = [line for line in lines if "Error" in line or "error" in line]
+    errors = [line for line in lines if re.match(r"([\w.]+\.)?(\w*Error|MissingName|NotPartOfThis)\b", line)]
     return (errors or lines or [f"exit status {ended.returncode}"])[-1].strip()[:300]
 
 
@@ -122,20 +130,60 @@ def read_report(report: Path) -> dict[str, Any]:
     return {**counts, "why": why}
 
 
+#: what a failure says -> what to call it in the table, the first that fits
+REASONS = (
+    (r"not part of autosched|MissingName", r"(?:MissingName|NotPartOfThis): (?:import )?(tvm\.[\w.]+)", "no `{}`"),
+    (r"not structurally equal|isinstance|tir\.(?:For|AttrStmt|stmt)|not subscriptable", "", "asks for TVM's IR"),
+    (r"has no attribute|a schedule has no|has no '", r"'(\w+)'[^']*$", "no member `{}`"),
+    (r"took too long|Timeout|seconds were over", "", "time"),
+    (r"Regex pattern did not match|DID NOT RAISE|pytest.raises", "", "asks for TVM's errors"),
+    (r"blocks of \w+ are no stages", r"are no stages: (?:with T.block\(.*?\): *)?(.*)", "TVMScript: {}"),
+    (r"no such device|no device|no clang", r"(clang|cuda|opencl|rocm|metal|vulkan)", "needs {}"),
+    (r"errors\.\w+Error: ", r"errors\.\w+Error: (.*)", "{}"),
+)
+
+
+def reasons(row: dict[str, Any], most: int = 3) -> str:
+    """What stops the cases of a file, the commonest first, with numbers of cases."""
+    counts: collections.Counter[str] = collections.Counter()
+    for text in row["why"].values():
+        if not re.match(r"this machine has no|See https|unconditional skip|[Ss]kip", text):
+            counts[cut(reason(re.sub(r" *(lowered )?at \S+:\d+:", ":", text)))] += 1
+    shown = counts.most_common(most)
+    rest = sum(counts.values()) - sum(n for _, n in shown)
+    texts = [*(f"{name} ({n})" if n > 1 else name for name, n in shown), *([f"others ({rest})"] if rest else [])]
+    return "; ".join(texts).replace("|", "/")
+
+
+def reason(text: str) -> str:
+    for pattern, part, name in REASONS:
+        if re.search(pattern, text):
+            found = re.search(part, text) if part else None
+            return name.format(found.group(1).strip(": ")) if found else name if not part else text
+    return "another result" if "assert" in text.lower() else text or "no message"
+
+
+def cut(text: str, length: int = 90) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
 def table(rows: dict[str, dict[str, Any]]) -> str:
-    """A row for each file: what completes, and what stops the rest."""
-    lines = ["| file | passes | fails | skipped | what stops the rest |", "|---|---|---|---|---|"]
+    """For each area, a row for each file: what completes, and what stops the rest."""
+    lines = []
     for area in AREAS:
-        own = {file: row for file, row in rows.items() if row["area"] == area}
+        own = {file: row for file, row in sorted(rows.items()) if row["area"] == area}
+        if not own:
+            continue
         total = {kind: sum(row.get(kind, 0) for row in own.values()) for kind in OUTCOMES}
-        lines.append(
-            f"| **{area}** | {total['passed']} | {total['failed'] + total['stopped']} | {total['skipped']} | |"
-        )
+        passed, failed = total["passed"], total["failed"] + total["stopped"]
+        lines += [f"**{area}**: {passed} pass, {failed} do not, {total['skipped']} are skipped.", ""]
+        lines += ["| file | passes | fails | skipped | what stops the rest |", "|---|---|---|---|---|"]
         for file, row in own.items():
-            failed = row.get("failed", 0) + row.get("stopped", 0)
-            counts = f"{row.get('passed', 0)} | {failed} | {row.get('skipped', 0)}"
-            lines.append(f"| {Path(file).name} | {counts} | {row.get('reason', '')} |")
-    return "\n".join(lines)
+            stopped = row.get("failed", 0) + row.get("stopped", 0)
+            counts = f"{row.get('passed', 0)} | {stopped} | {row.get('skipped', 0)}"
+            lines.append(f"| {Path(file).name} | {counts} | {row['reason']} |")
+        lines.append("")
+    return "\n".join(lines).rstrip()
 
 
 def main() -> None:
@@ -159,8 +207,7 @@ def main() -> None:
             if not any(part in name for part in options.only):
                 continue
             row = run_file(file, checkout, options.timeout)
-            reason = rows.get(name, {}).get("reason")
-            rows[name] = {"area": area, **row} | ({"reason": reason} if reason else {})
+            rows[name] = {"area": area, **{k: row[k] for k in OUTCOMES if k in row}, "reason": reasons(row)}
             print(name, {kind: row[kind] for kind in OUTCOMES if kind in row}, flush=True)
             if options.failures:
                 print(*(f"    {case}: {why}" for case, why in row["why"].items()), sep="\n", flush=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from autosched.ir.attached import alias, attach
 from autosched.ir.expr import Expr, compare
 from autosched.ir.ops import OPS
-from autosched.ir.stmt import Buffer, For, Function, If, Seq
+from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq
 from autosched.runtime import registry
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
@@ -41,7 +41,7 @@ from autosched.te.reduction import Combiner, Reduction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
-from autosched.tir.module import PrimFunc
+from autosched.tir.module import IRModule, PrimFunc
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,6 +97,7 @@ attach(Expr, __getattr__=_part, equal=lambda e, other: compare("eq", e, other))
 attach(For, loop_var=alias("var"), min=alias("start"))
 attach(If, then_case=alias("then"), else_case=alias("otherwise"))
 attach(Seq, seq=alias("stmts"))
+attach(Allocate, extents=alias("buffer.shape"), dtype=alias("buffer.dtype"), buffer_var=alias("buffer"))
 attach(Function, buffer_map=property(lambda f: {b: b for b in f.params}))  # parameters are buffers
 
 
@@ -420,6 +421,29 @@ def normalize(s: Schedule) -> Schedule:
 
 
 attach(Schedule, normalize=normalize)
+
+# -- modules ------------------------------------------------------------------------------------------
+
+
+def _with_attrs(mod: IRModule, attrs: Mapping[str, Any]) -> IRModule:
+    return IRModule(dict(mod.items()), {**mod.attrs, **attrs})
+
+
+def _update(mod: IRModule, other: Mapping[str, Any]) -> None:
+    for name, f in other.items():
+        mod.update_func(name, f)
+
+
+attach(
+    IRModule,
+    clone=lambda mod: _with_attrs(mod, {}),
+    update=_update,
+    functions_items=lambda mod: list(mod.items()),
+    get_attr=lambda mod, key: mod.attrs.get(key),
+    with_attr=lambda mod, key, value: _with_attrs(mod, {key: value}),
+    with_attrs=_with_attrs,
+    without_attr=lambda mod, key: IRModule(dict(mod.items()), {k: v for k, v in mod.attrs.items() if k != key}),
+)
 
 # -- compiled functions and arrays --------------------------------------------------------------------
 

@@ -6,6 +6,8 @@
 Files are parsed, not run. What is looked up: imports, chains of attributes that begin at one (`tvm.te.compute`, or
 `T.x` after `from tvm import te as T`), methods of schedules and their stages, and the keyword arguments of such calls.
 
+Texts that name a target, or the scope of storage, are looked at, too.
+
 works: it is here. differs: it is here, and is not quite the same. replaced: it is not here, and something else does its
 work. missing: it is not here. The exit status is 0 if all work, 1 if not, 2 for a file that is no program.
 """
@@ -16,6 +18,7 @@ import argparse
 import ast
 import inspect
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -23,9 +26,12 @@ from importlib import import_module
 from typing import Any
 
 from autosched.errors import AutoschedError, UsageError, check_path, did_you_mean, named_file
+from autosched.schedule.loop import SCOPES
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
+from autosched.target import KINDS
 from autosched.tvm._missing import missing, replacement
+from autosched.tvm.members import MEMBERS
 
 STATUSES = ("works", "differs", "replaced", "missing")
 
@@ -67,7 +73,7 @@ def names_used(source: str, file: str = "program") -> list[Use]:
     ...     print(use.name, use.lines, use.status)
     te [1] works
     te.placeholder [2] works
-    te.hybrid.script [3] replaced
+    te.hybrid.script [3] works
     """
     try:
         tree = ast.parse(source)
@@ -81,7 +87,30 @@ def names_used(source: str, file: str = "program") -> list[Use]:
         status, what = _known(name, keywords)
         if STATUSES.index(status) > STATUSES.index(use.status):
             use.status, use.what = status, what
+    for name, line, what in _texts(tree):
+        use = found.setdefault(name, Use(name, file, status="replaced", what=what))
+        use.lines.append(line)
     return list(found.values())
+
+
+def _texts(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
+    """Scopes and targets that are written out and not here: what to call them, line, what to do."""
+    for node in ast.walk(tree):
+        called = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        if called not in ("cache_read", "cache_write", "set_scope", "Target") or not isinstance(node, ast.Call):
+            continue
+        for a in (*node.args, *(k.value for k in node.keywords)):
+            text = a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else ""
+            kind = text.partition(" ")[0]
+            if called == "Target" and re.fullmatch("[a-z]+", kind) and kind not in KINDS and kind in _TARGETS:
+                yield f'target.Target("{kind}")', a.lineno, f"targets: {', '.join(KINDS)}"
+            elif called != "Target" and text.partition(".")[0] in _SCOPES:
+                yield f'scope "{text}"', a.lineno, f"scopes: {', '.join(SCOPES)}, warp; tensor cores are not programmed"
+
+
+#: targets and scopes of TVM's that there is no code for
+_TARGETS = "metal vulkan rocm webgpu hexagon hip sdaccel aocl aocl_sw_emu stackvm ext_dev vta adreno nvptx".split()
+_SCOPES = "wmma texture metal m16n8k8 local_weight local_acc acc wgt inp".split()
 
 
 # -- what a program uses --------------------------------------------------------------------------------
@@ -177,6 +206,8 @@ def _known(name: str, keywords: tuple[str, ...]) -> tuple[str, str]:
         return ("replaced" if replacement(name) else "missing"), error.legal
     except AttributeError:
         owner, _, last = name.rpartition(".")
+        if last in MEMBERS.get(owner, {}):
+            return "replaced", MEMBERS[owner][last]
         return "missing", f"{did_you_mean(last, _parts(owner))}dir(tvm.{owner}) lists what there is"
     strange = [k for k in keywords if not _takes(value, k)]
     if strange:
@@ -243,7 +274,8 @@ def report(uses: list[Use], every: bool = False) -> str:
     lines = []
     for u in shown:
         places = ",".join(map(str, u.lines[:3])) + (",.." if len(u.lines) > 3 else "")
-        lines.append(f"{f'tvm.{u.name}':<{width + 4}}  {u.status:<8}  {u.file}:{places}")
+        name = u.name if u.name.startswith("scope ") else f"tvm.{u.name}"
+        lines.append(f"{name:<{width + 4}}  {u.status:<8}  {u.file}:{places}")
         if u.what:
             lines.append(f"    {u.what}")
     counts = {status: sum(u.status == status for u in uses) for status in STATUSES}

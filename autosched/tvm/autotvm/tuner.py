@@ -26,6 +26,7 @@ from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult, create_me
 from autosched.tvm.autotvm.task.space import ConfigEntity
 from autosched.tvm.autotvm.task.task import Task
 from autosched.tvm.autotvm.tracing import TracedTask
+from autosched.tvm.members import tell
 from autosched.tvm.tuning_common import ERROR_NUMBERS, MeasureErrorNo, log_note
 
 _logger = logging.getLogger("autotvm")
@@ -324,6 +325,14 @@ class DropletTuner(Tuner):
                 legal="start_position=None",
             )
         super().__init__(task, p_value=pvalue)
+
+
+_SEARCH = "the search is that of autosched.tune: tuner.strategy, tuner.options; next_batch and update ask and tell it"
+tell(
+    GATuner, "autotvm.tuner.GATuner", dict.fromkeys(("genes", "scores", "elites", "elite_scores", "trial_pt"), _SEARCH)
+)
+_DESCENT = "best_choice total_execution execution batch step next next_pos num_to_bin search_space speculation p_value"
+tell(DropletTuner, "autotvm.tuner.DropletTuner", dict.fromkeys(_DESCENT.split(), _SEARCH))
 
 
 class XGBTuner(Tuner):

@@ -7,12 +7,14 @@ unless `with tvm.target.Target(...)` says so: TVM's `lower` has no target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from autosched.building import build as build_schedule
 from autosched.errors import UsageError
+from autosched.ir.attached import attach
 from autosched.ir.stmt import THREAD_TAGS, Buffer, For, Function, walk
 from autosched.lowering.pipeline import Lowered, Structure, lower_structure
 from autosched.runtime.device import resolve_target
@@ -22,6 +24,8 @@ from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.tir.module import IRModule, PrimFunc, module_of
 from autosched.tvm.attributes import follow_loops
+from autosched.tvm.clamping import clamped
+from autosched.tvm.scopes import shared
 from autosched.tvm.transform import PassContext
 
 
@@ -35,8 +39,8 @@ def lower(
     """Lower a schedule to loops, in a module that prints as TVMScript.
 
     With `simple_mode`, the loops are those of the schedule: every element by its indices, nothing partitioned,
-    vectorized or unrolled yet. Otherwise all passes have run, also those of users (see `PassContext`). Inputs and
-    outputs that are not among the arguments follow them. Raises ScheduleError or LowerError.
+    vectorized or unrolled yet. Otherwise all passes have run, also those of users (see `PassContext`). Inputs that are
+    not among the arguments follow them, and so do outputs if none of them is. Raises ScheduleError or LowerError.
     """
     if isinstance(inp, (IRModule, Function, PrimFunc)):
         module = inp if isinstance(inp, IRModule) else IRModule({inp.name: inp})
@@ -59,8 +63,8 @@ def build(
 ) -> Module:
     """Compile a schedule, or a result of `lower`, for a target (the current one, or the CPU).
 
-    Call the result with all arguments, outputs too: they are filled. Outputs that are not among the arguments follow
-    them; a call may leave them out, and returns them. `target_host` and `runtime` change nothing: LLVM compiles the
+    Call the result with all arguments, outputs too: they are filled. If no output is among the arguments, all follow
+    them, and a call may leave them out, and returns them. `target_host` and `runtime` change nothing: LLVM compiles the
     host's code. Raises TargetError, LowerError, BuildError.
     """
     if isinstance(inputs, dict) and len(inputs) == 1 and target is None:
@@ -104,7 +108,21 @@ def _schedule_of(
         raise UsageError(f"{args!r} is no list", asked=f"args={args!r}", legal=legal)
     follow_loops(inp)
     tensor_of = {buffer: tensor for tensor, buffer in (binds or {}).items()}
-    return inp, [tensor_of.get(a, a) if isinstance(a, Buffer) else a for a in args]
+    given = [tensor_of.get(a, a) if isinstance(a, Buffer) else a for a in args]
+    return _with_outputs(shared(clamped(inp)), given), given
+
+
+def _with_outputs(s: Schedule, args: Sequence[Any]) -> Schedule:
+    """The schedule, or a copy whose outputs are those among the arguments: in TVM, others are intermediates then."""
+    ops = {a.op for a in args if isinstance(a, Tensor)}
+    kept = tuple(t for t in s.outputs if t.op in ops)
+    if not kept or len(kept) == len(s.outputs):
+        return s
+    made = deepcopy(s)
+    made.outputs = kept
+    for stage in {made[t] for t in s.outputs} - {made[t] for t in kept}:
+        stage.is_output = False
+    return made
 
 
 def _lowered(s: Schedule, args: Sequence[Any], name: str, binds: Mapping[Tensor, Any] | None = None) -> Function:
@@ -132,6 +150,8 @@ def _finish(f: Function, target: Target) -> Function:
         _before[done] = f
     return done
 
+
+attach(PrimFunc, body=property(lambda f: _lowered(f.schedule, f.args, f.name).body))
 
 #: a function after all built-in passes, and no others, for a target that nobody named -> the same before them
 _before: WeakKeyDictionary[Function, Function] = WeakKeyDictionary()

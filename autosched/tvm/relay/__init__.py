@@ -5,6 +5,7 @@ from __future__ import annotations
 from autosched.tvm._missing import missing
 from autosched.tvm.relay import build_module as build_module
 from autosched.tvm.relay import frontend as frontend
+from autosched.tvm.relay import random as random
 from autosched.tvm.relay.build_module import build as build
 from autosched.tvm.relay.build_module import create_executor as create_executor
 from autosched.tvm.runtime import load_param_dict as load_param_dict

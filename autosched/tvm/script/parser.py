@@ -25,6 +25,7 @@ from autosched.ir.simplify import simplify
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, Store, While
 from autosched.ir.visit import post_order
 from autosched.tir.module import IRModule
+from autosched.tvm._missing import MissingName
 from autosched.tvm.expressions import bound
 from autosched.tvm.promotion import by_tvm_rules
 from autosched.tvm.reading import Reader, Source, callers_names, definitions
@@ -68,14 +69,42 @@ def read_function(func: Any, private: bool = False) -> Any:
         raise UsageError(f"{func!r} is no function", asked="T.prim_func", legal=legal)
     source = Source.of(func, callers_names())
     around = next((c for c in source.around() if any("ir_module" in ast.unparse(d) for d in c.decorator_list)), None)
-    return func if around is not None else function_of(source, private)
+    return func if around is not None else _or_unread(func.__name__, partial(function_of, source, private))
 
 
 def read_module(cls: Any) -> IRModule:
     """Return the functions of a class."""
     if not inspect.isclass(cls):
         raise UsageError(f"{cls!r} is no class", asked="I.ir_module", legal="@I.ir_module above a class")
-    return module_of(Source.of(cls, callers_names()))
+    return _or_unread(cls.__name__, partial(module_of, Source.of(cls, callers_names())))
+
+
+def _or_unread(name: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except MissingName as error:  # a file of many functions is of use without this one
+        return Unread(name, error)
+
+
+class Unread:
+    """A decorated function or class with a name of TVM's that is not here: what is done with it raises the error."""
+
+    def __init__(self, name: str, error: MissingName) -> None:
+        self._name, self._error = name, error
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._error
+
+    def __getitem__(self, key: Any) -> Any:
+        raise self._error
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._error
+
+    def __repr__(self) -> str:
+        return f"the script {self._name}, which was not read ({self._error.asked}: {self._error.legal}),"
 
 
 def module_of(source: Source) -> IRModule:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 from autosched import te as _te
+from autosched import tir as _tir
 from autosched.ir.expr import Expr, as_expr, floordiv, floormod
 from autosched.ir.expr import const as wrapping_const
 from autosched.schedule.schedule import Schedule as Schedule
 from autosched.schedule.stage import Stage as Stage
 from autosched.te import *  # noqa: F403
 from autosched.te.tensor import TensorSlice as TensorSlice
-from autosched.tir import create_prim_func as create_prim_func
 from autosched.tir import extern_primfunc as extern_primfunc
+from autosched.tir.module import PrimFunc
 from autosched.tvm._missing import missing
 from autosched.tvm.promotion import by_tvm_rules
-from autosched.tvm.te import intrinsic_calls
+from autosched.tvm.te import intrinsic_calls, open_axes
 from autosched.tvm.te.intrinsic_calls import create_schedule as create_schedule
 
 
@@ -41,10 +43,21 @@ def whole_lengths(shape: Any) -> Any:
 
 
 placeholder = _of_whole_lengths(_te.placeholder)
-compute = _of_whole_lengths(intrinsic_calls.compute)
+compute = _of_whole_lengths(open_axes.closing(intrinsic_calls.compute))
+reduce_axis = open_axes.reduce_axis
 extern = _of_whole_lengths(_te.extern)
 scatter_reduce = by_tvm_rules(_te.scatter_reduce)
 decl_tensor_intrin = by_tvm_rules(_te.decl_tensor_intrin)
+
+
+@wraps(_tir.create_prim_func)
+def create_prim_func(ops: Any, index_dtype_override: str | None = None, **kwargs: Any) -> PrimFunc:
+    """`tir.create_prim_func`; indices are 64-bit, whatever `index_dtype_override` says."""
+    args = tuple(ops) if isinstance(ops, (list, tuple)) else (ops,)
+    numbers = [a for a in args if isinstance(a, Expr) and a.op == "var"]
+    made = _tir.create_prim_func([a for a in args if a not in numbers], **kwargs)
+    return replace(made, args=args) if numbers else made
+
 
 indexdiv = floordiv
 indexmod = floormod

@@ -11,7 +11,6 @@ from autosched.ir.expr import Expr, const
 from autosched.ir.stmt import Buffer as Buffer
 from autosched.ir.stmt import Stmt
 from autosched.ir.visit import post_order
-from autosched.lowering.bounds import inferred_ranges
 from autosched.schedule.schedule import Schedule as Schedule
 from autosched.schedule.stage import Fuse as Fuse
 from autosched.schedule.stage import Loop
@@ -22,11 +21,12 @@ from autosched.te.tensor import Graph, Operation, Tensor
 from autosched.te.tensor import IterVar as Axis
 from autosched.tvm._missing import missing
 from autosched.tvm.attributes import AttachType as AttachType
+from autosched.tvm.clamping import infer_bound
 from autosched.tvm.driver import lower
 from autosched.tvm.te.intrinsic_calls import create_schedule as create_schedule
 from autosched.tvm.tir.nodes import IterVar as IterVar
 
-InferBound = inferred_ranges
+InferBound = infer_bound
 
 
 def ScheduleOps(s: Schedule, bounds: Any = None, debug_keep_trivial_loop: bool = False) -> Stmt:

@@ -9,6 +9,7 @@ from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer as Buffer
 from autosched.ir.stmt import Stmt as Stmt
 from autosched.tir import Schedule as Schedule
+from autosched.tvm import members as _members
 from autosched.tvm._missing import missing
 from autosched.tvm.arith.index_map import IndexMap as IndexMap
 from autosched.tvm.tir import analysis, nodes, op, schedule, stmt_functor, transform

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 from autosched import topi as _core
 from autosched.topi.elementwise import BINARY
-from autosched.tvm._missing import missing
+from autosched.tvm._missing import also_at, missing
 from autosched.tvm.promotion import by_tvm_rules
 from autosched.tvm.topi import image as image
 from autosched.tvm.topi import nn as nn
@@ -21,11 +22,13 @@ from autosched.tvm.topi.utils import InvalidShapeError as InvalidShapeError
 globals().update({name: value for name, value in vars(_core).items() if name not in globals() and name[0] != "_"})
 globals().update({name: by_tvm_rules(operator) for name, operator in BINARY.items()})
 globals().update(schedules.install(__name__, nn, [sys.modules[__name__], vision, image, sparse]))
+globals().update({name: value for name, value in vars(utils).items() if name.startswith("get_const")})
 transform = sys.modules[f"{__name__}.transform"] = sys.modules[__name__]
 
 _INSTEAD = {
-    "random": "arrays of numpy.random, as arguments",
     "contrib": "te.extern with tir.call_packed of a Python function",
     "testing": "import tvm.topi.testing",
 }
 __getattr__ = missing("topi", globals(), _INSTEAD)
+random = import_module(f"{__name__}.random")  # made of the operators above
+also_at({"topi.sparse.utils": "topi.sparse_utils"})

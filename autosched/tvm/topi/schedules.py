@@ -170,5 +170,6 @@ def install(package: str, operators: ModuleType, others: Sequence[ModuleType]) -
     """Make the modules of MACHINES in a package, and those of FILES."""
     made = {name: Machine(package, name, [operators, *others]) for name in MACHINES}
     files = [File(parent, name) for parent in (operators, *made.values()) for name in FILES]
-    sys.modules.update({module.__name__: module for module in (*made.values(), *files)})
+    for module in (*made.values(), *files):
+        sys.modules.setdefault(module.__name__, module)  # winograd_util is a module of its own in nn
     return made

@@ -65,6 +65,8 @@ def test_parts_of_statements() -> None:
     assert loop.loop_var is i and loop.min is loop.start
     choice = If(i < 4, store, loop)
     assert choice.then_case is store and choice.else_case is loop
+    room = tir.Allocate(store.buffer, store)
+    assert (room.extents, room.dtype, room.buffer_var) == (store.buffer.shape, store.buffer.dtype, store.buffer)
     assert Seq((store, loop)).seq == (store, loop)
 
 

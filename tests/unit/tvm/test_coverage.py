@@ -106,3 +106,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([str(tmp_path / "none.py")]) == 2 and "No such file" in capsys.readouterr().err
     with pytest.raises(UsageError, match=r"x.py: it does not parse[^\n]*\n  a program in Python 3"):
         names_used("\0", "x.py")
+
+
+def test_targets_and_scopes_that_are_written_out() -> None:
+    program = """import tvm
+from tvm import te
+s = te.create_schedule(C.op)
+AS = s.cache_read(A, "wmma.matrix_a", [C])
+BS = s.cache_read(B, "shared", [C])
+s[BS].set_scope("warp")
+with tvm.target.Target("vulkan -max_num_threads=256"), tvm.target.Target("opencl"): ...
+"""
+    found = {use.name: use for use in names_used(program) if use.status != "works"}
+    assert list(found) == ['scope "wmma.matrix_a"', 'target.Target("vulkan")']
+    assert [use.lines for use in found.values()] == [[4], [7]]
+    assert "tensor cores" in found['scope "wmma.matrix_a"'].what and "opencl" in found['target.Target("vulkan")'].what
+    assert 'scope "wmma.matrix_a"' in report(list(found.values())).splitlines()[0]

@@ -27,8 +27,9 @@ class DispatchContext(Context):
         found = self._query_inside(target, workload)
         if found is not None:
             return found
-        assert self._outer is not None  # the outermost answers everything
-        return self._outer.query(target, workload)
+        outer = self._outer or DispatchContext.current  # one that is in no `with` may be asked, too
+        result: ConfigSpace = outer.query(target, workload)
+        return result
 
 
 class ApplyConfig(DispatchContext):

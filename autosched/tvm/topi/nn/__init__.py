@@ -15,6 +15,7 @@ from autosched.topi.elementwise import UNARY
 from autosched.topi.transform import reshape, transpose
 from autosched.tvm._missing import missing
 from autosched.tvm.topi.nn import utils as utils
+from autosched.tvm.topi.nn import winograd_util as winograd_util
 from autosched.tvm.topi.utils import get_const_tuple
 
 globals().update({name: value for name, value in vars(_core).items() if name[0] != "_"})
@@ -201,7 +202,7 @@ __getattr__ = missing(
             "relay.build chooses layouts of a model's kernels itself",
         ),
         **dict.fromkeys(
-            ("winograd_transform_matrices", "conv2d_winograd_weight_transform", "conv3d_winograd_weight_transform"),
+            ("conv2d_winograd_weight_transform", "conv3d_winograd_weight_transform"),
             "conv2d_nchw and conv3d_ncdhw: how a convolution is computed is the schedule's business",
         ),
     },

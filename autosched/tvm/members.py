@@ -1,0 +1,120 @@
+"""Methods and attributes of TVM's objects that those of this package do not have: what there is instead.
+
+    s.schedule_record      MissingName: print(s.trace) lists every primitive with its arguments
+
+`MissingName` is an AttributeError, so `hasattr` and `getattr` with a default work as for any other name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from autosched.errors import asked_at
+from autosched.ir.attached import attach
+from autosched.ir.stmt import Buffer, Function
+from autosched.runtime.module import Module
+from autosched.schedule.schedule import Schedule
+from autosched.schedule.stage import Stage
+from autosched.schedule.trace import Trace
+from autosched.tir.blocks import BlockSchedule
+from autosched.tir.module import IRModule, PrimFunc
+from autosched.tvm._missing import MissingName
+
+#: the class as `tvm.coverage` names it -> member of TVM's -> what there is instead
+MEMBERS: dict[str, Mapping[str, str]] = {}
+
+
+def tell(cls: type, name: str, instead: Mapping[str, str]) -> None:
+    """Let instances of a class say what there is instead of a member that they lack."""
+    MEMBERS[name] = instead
+    before: Callable[[Any, str], Any] | None = getattr(cls, "__getattr__", None)
+
+    def __getattr__(self: Any, member: str) -> Any:
+        if member in instead:
+            where = asked_at()
+            asked = f"tvm.{name}.{member}"
+            raise MissingName(
+                "it has no such member here", asked=f"{asked}  at {where}" if where else asked, legal=instead[member]
+            )
+        if before is None:
+            raise AttributeError(f"{cls.__name__!r} object has no attribute {member!r}")
+        return before(self, member)
+
+    attach(cls, __getattr__=__getattr__)
+
+
+_STATE = "sch.mod, and sch.schedule: the stages and their loops"
+_REPLAY = (
+    "trace.at(knobs), trace.to_json() and Trace.from_json; autosched.schedule.replay(trace, tensors) makes a schedule"
+)
+_ONE_LIBRARY = "a module is one library: module.export_library(path), and call it by its functions' names"
+
+tell(
+    Schedule,
+    "te.Schedule",
+    {
+        "schedule_record": "print(s.trace): every primitive with its arguments, always recorded",
+        "get_block": "s[B] is the stage; te.create_prim_func and tir.Schedule have blocks",
+        "get_loops": "s[B].leaf_iter_vars, and s[B].op.axis",
+    },
+)
+tell(Stage, "te.Stage", {"is_opengl": "targets: llvm, c, opencl, cuda"})
+tell(
+    BlockSchedule,
+    "tir.Schedule",
+    {
+        "state": _STATE,
+        "get_sref": _STATE,
+        "remove_rv": "nothing: blocks and loops are values of Python's",
+        "enter_postproc": "nothing: a trace has one part",
+    },
+)
+tell(
+    Trace,
+    "tir.schedule.Trace",
+    {
+        "insts": "the trace itself is the list of its instructions",
+        "decisions": "the numbers stand in the instructions",
+        **dict.fromkeys(("get_decision", "with_decision", "simplified"), "the numbers stand in its instructions"),
+        **dict.fromkeys(("apply_to_schedule", "apply_json_to_schedule", "as_json"), _REPLAY),
+        "show": "print(trace)",
+    },
+)
+_FUNCTION = {
+    "specialize": "f.args are tensors: te.create_prim_func of others, whose shapes are numbers",
+    "struct_info": "f.args, whose shapes and types are those of the arguments",
+    "ret_type": "outputs are arguments, and there is no result",
+}
+tell(
+    PrimFunc, "tir.PrimFunc", {**_FUNCTION, "with_body": "tir.Schedule(f): schedules move blocks and do not edit them"}
+)
+tell(Function, "tir.Function", _FUNCTION)
+tell(
+    Buffer,
+    "tir.Buffer",
+    {"get_flattened_buffer": "tvm.lower(s, args), whose buffers are flat", "offset_of": "buffer.vload(indices)"},
+)
+tell(
+    IRModule,
+    "IRModule",
+    dict.fromkeys(
+        (
+            "get_global_type_vars",
+            "get_global_type_var",
+            "get_constructor",
+            "get_type",
+            "import_from_std",
+            "type_definitions",
+        ),
+        "modules hold functions only; models are read from ONNX",
+    ),
+)
+tell(
+    Module,
+    "runtime.Module",
+    dict.fromkeys(
+        ("import_module", "clear_imports", "get_property_mask", "is_binary_serializable", "is_dso_exportable"),
+        _ONE_LIBRARY,
+    ),
+)

@@ -1,0 +1,125 @@
+"""Members of TVM's objects that are not here, scripts that are not read, and small parts that are."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from autosched import tvm
+from autosched.errors import UsageError
+from autosched.tvm import autotvm, te, tir, topi
+from autosched.tvm.coverage import names_used
+from autosched.tvm.members import MEMBERS
+from autosched.tvm.script import tir as T
+from autosched.tvm.topi.nn.winograd_util import matrices, winograd_transform_matrices
+
+
+@pytest.fixture
+def B() -> te.Tensor:
+    A = te.placeholder((4,), name="A")
+    return te.compute((4,), lambda i: A[i] + 1, name="B")
+
+
+def test_members_that_are_not_here_say_what_there_is(B: te.Tensor) -> None:
+    s = te.create_schedule(B.op)
+    blocks = tir.Schedule(te.create_prim_func([B.op.input_tensors[0], B]))
+    objects = {
+        "te.Schedule": s,
+        "te.Stage": s[B],
+        "tir.Schedule": blocks,
+        "tir.schedule.Trace": blocks.trace,
+        "tir.PrimFunc": blocks.mod["main"],
+        "tir.Function": tvm.lower(s, [B])["main"],
+        "tir.Buffer": tir.decl_buffer((4,), "float32"),
+        "IRModule": blocks.mod,
+        "runtime.Module": tvm.build(s, [*B.op.input_tensors, B]),
+    }
+    for name, instance in objects.items():
+        for member, instead in MEMBERS[name].items():
+            assert not hasattr(instance, member), (name, member)
+            with pytest.raises(AttributeError) as raised:
+                getattr(instance, member)
+            assert isinstance(raised.value, UsageError) and raised.value.legal == instead
+            assert f"tvm.{name}.{member}" in str(raised.value)
+    for instance in objects.values():
+        with pytest.raises(AttributeError, match="no_such_thing"):
+            _ = instance.no_such_thing
+
+
+def test_coverage_knows_them(B: te.Tensor) -> None:
+    program = "from tvm import te\ns = te.create_schedule(B.op)\nprint(s.schedule_record, s.trace)\n"
+    found = {use.name: (use.status, use.what) for use in names_used(program)}
+    assert found["te.Schedule.schedule_record"] == ("replaced", MEMBERS["te.Schedule"]["schedule_record"])
+    assert found["te.Schedule.trace"][0] == "works"
+
+
+def test_a_script_with_an_unknown_name_fails_where_it_is_used() -> None:
+    @T.prim_func
+    def fragment(A: T.Buffer((16,), "float32")) -> None:  # type: ignore[valid-type]
+        T.evaluate(T.no_such_instruction(A.data))
+
+    for use in (lambda: fragment.script(), lambda: fragment["x"], lambda: fragment(1)):
+        with pytest.raises(UsageError, match="no_such_instruction"):
+            use()
+    with pytest.raises(UsageError, match="fragment, which was not read"):
+        tvm.build(fragment, target="llvm")
+    assert not hasattr(fragment, "__len__")
+
+
+def test_a_context_that_is_not_entered_may_be_asked(B: te.Tensor) -> None:
+    found = autotvm.apply_history_best(None).query(tvm.target.Target("llvm"), ("no such task", 1))
+    assert found.is_fallback
+
+
+def test_a_function_of_blocks_with_a_number_among_its_arguments() -> None:
+    A, start = te.placeholder((8,), name="A"), te.var("start")
+    B = te.compute((4,), lambda i: A[i + start], name="B")
+    f = te.create_prim_func([A, start, B], index_dtype_override="int64")
+    assert "start: T.int32" in f.script() and "for" in str(tvm.lower(f))
+    out = np.zeros(4, "float32")
+    tvm.build(f, target="llvm")(np.arange(8, dtype="float32"), 3, out)
+    np.testing.assert_array_equal(out, [3, 4, 5, 6])
+    assert f.body is not None
+
+
+def test_modules_of_functions(B: te.Tensor) -> None:
+    mod = tvm.lower(te.create_schedule(B.op), [B])
+    copy = mod.clone()
+    copy.update({"other": mod["main"]})
+    assert list(mod) == ["main"] and list(copy) == ["main", "other"]
+    marked = mod.with_attr("a", 1).with_attrs({"b": 2})
+    assert (marked.get_attr("a"), marked.get_attr("b"), mod.get_attr("a")) == (1, 2, None)
+    assert marked.without_attr("a").get_attr("a") is None
+    assert dict(mod.functions_items()).keys() == {"main"}
+
+
+@pytest.mark.parametrize("tile", [2, 4, 8])
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+def test_winograd_s_matrices_convolve_exactly(tile: int, kernel: int) -> None:
+    a, b, g = (np.array(m, dtype=object) for m in matrices(tile, kernel))
+    d = np.array([Fraction(k * k - 7, k + 1) for k in range(tile + kernel - 1)])
+    f = np.array([Fraction(3 * k - 4, k + 2) for k in range(kernel)])
+    wanted = [sum(d[i + k] * f[k] for k in range(kernel)) for i in range(tile)]
+    assert list(a.T.dot(g.dot(f) * b.T.dot(d))) == wanted
+
+
+def test_winograd_s_matrices_as_tensors() -> None:
+    tensors = winograd_transform_matrices(2, 3, "float32")
+    assert [topi.get_const_tuple(t.shape) for t in tensors] == [(4, 2), (4, 4), (4, 3)]
+    B = tensors[1]
+    out = np.zeros((4, 4), "float32")
+    tvm.build(te.create_schedule(B.op), [B])(out)
+    np.testing.assert_array_equal(out, [[1, 0, 0, 0], [0, -1, 1, -1], [-1, 1, 1, 0], [0, 0, 0, 1]])
+    with pytest.raises(UsageError, match="tiles of 2 to 8"):
+        winograd_transform_matrices(9, 3, "float32")
+
+
+def test_random_matrices_of_blocks() -> None:
+    random_bsr_matrix = tvm.topi.sparse.utils.random_bsr_matrix
+    made = random_bsr_matrix(8, 12, 2, 3, 0.25, "float32")
+    assert made.data.shape == (5, 2, 3) and made.data.dtype == "float32" and len(made.indptr) == 5
+    assert random_bsr_matrix(4, 4, 2, 2, 1.0, "float64").data.shape == (4, 2, 2)
+    with pytest.raises(UsageError, match="do not divide"):
+        random_bsr_matrix(8, 12, 3, 3, 0.25, "float32")
