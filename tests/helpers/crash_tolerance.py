@@ -13,6 +13,7 @@ A test that hangs in native code, where no Python runs, is ended by `faulthandle
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -42,12 +43,24 @@ class CrashTolerantScheduling(LoadFileScheduling):
         unfinished = [(unit, test) for unit in workload.values() for test, done in unit.items() if not done]
         if not unfinished:
             return None
+        print(f"\n{node.gateway.id} {_status_of(node)}", file=sys.stderr, flush=True)
         unit, crashed = unfinished[0]
         unit[crashed] = True
         self.workqueue.update({scope: unit for scope, unit in workload.items() if not all(unit.values())})
         for other in self.assigned_work:
             self._reschedule(other)
         return crashed
+
+
+def _status_of(node: WorkerController) -> str:
+    """How a worker's process ended, which tells a signal from a connection that broke."""
+    process = getattr(getattr(node.gateway, "_io", None), "popen", None)  # of execnet, which has no public name for it
+    if process is None:
+        return "is gone"
+    try:
+        return f"ended with status {process.wait(1)}"
+    except subprocess.TimeoutExpired:
+        return "does not answer, though its process runs"
 
 
 class RunLimit:
