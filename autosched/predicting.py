@@ -27,6 +27,7 @@ from autosched.runtime.device import describe_device, resolve_target, versions, 
 from autosched.schedule.schedule import Schedule, perform, replay
 from autosched.schedule.trace import FOR_TUNING, Trace
 from autosched.space.default import by_default
+from autosched.space.space import DEFAULT
 from autosched.space.workload import Workload
 from autosched.target import Target, TargetLike
 
@@ -43,6 +44,9 @@ USUAL_SIZE = 1024
 AGAIN_S = 86_400.0
 #: Share of the time that was computed in at least; with less, others had the machine, and the answer is not kept.
 FAIR_SHARE = 0.9
+#: How many times as fast the default schedule has to look to be chosen: the model counts many stages beside each other
+#: too dear, which the default has in plain nests.
+AHEAD = 1.5
 _VERSION = 5
 _LATE = "no prediction within"
 
@@ -119,7 +123,9 @@ def choices_by_model(w: Workload, target: Target, at: dict[str, int]) -> Iterato
         return
     best = None
     for outlook in outlooks(space, prior.seconds, sketches=SKETCHES, patience_s=PATIENCE_S):
-        best = outlook.choices[0]
+        first = outlook.choices[0]
+        close = (c for c in outlook.choices if c.seconds <= AHEAD * first.seconds)
+        best = next((c for c in close if space.sketches[c.candidate.sketch].name != DEFAULT), first)
         sketch = space.sketches[best.candidate.sketch]
         yield Foreseen(sketch.name, sketch.trace, sketch.values(best.candidate.indices), best.seconds), ""
     if best is None:

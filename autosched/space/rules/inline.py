@@ -267,7 +267,9 @@ def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
     if plan.is_long is None:
         plan.is_long = sum(_is_undecided(plan, x) for x in plan.s.stages) >= MOST_CHOSEN
     if not plan.is_long:
-        return str(plan.choose(stage, "at", ways))
+        # tiles of a contraction read it again and again: there it is stored in the sketch that is looked at first
+        first = [ROOT] if ROOT in ways and any(map(analysis.is_contraction, analysis.readers(stage))) else []
+        return str(plan.choose(stage, "at", [*first, *ways]))
     last = plan.s.stages[-1]
     if ways[0] == "inline":
         plan.placed += 1
