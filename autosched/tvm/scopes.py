@@ -20,7 +20,7 @@ _SHARED = "shared"
 
 def _known(s: Schedule, scope: Any) -> Any:
     """The scope by its name here."""
-    return _SHARED if scope == "warp" and s in of_tvm else scope
+    return _SHARED if isinstance(scope, str) and scope == "warp" and s in of_tvm else scope
 
 
 _set_scope, _cache_read, _cache_write = Stage.set_scope, Schedule.cache_read, Schedule.cache_write
