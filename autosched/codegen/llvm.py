@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,10 @@ from autosched.target import Target
 #: LLVM joins scalars to vectors in texts up to this long only. Its search for them is quadratic: 40 s for 17,000
 #: lines. What is written out at such length is vectors already.
 MOST_LINES_OF_SLP = 4000
+#: architectures, as triples spell them, all of 64 bits. `experiments/other_machines.py` runs code of most
+MACHINES = ("x86_64", "aarch64", "arm64", "riscv64", "powerpc64le", "ppc64le", "s390x", "loongarch64")
+#: those of which `llvm_dot` knows instructions
+_WITH_DOTS = ("x86_64", "aarch64", "arm64")
 _lock = threading.Lock()
 
 
@@ -86,14 +91,7 @@ def target_machine(cpu: str, features: str, triple: str = "") -> llvm.TargetMach
     if triple and is_foreign(triple):
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-    try:
-        described = llvm.Target.from_triple(triple or llvm.get_default_triple())
-    except RuntimeError as error:
-        raise TargetError(
-            f"LLVM has no such machine: {str(error).strip()}",
-            asked=f"-mtriple={triple}",
-            legal="such as aarch64-linux-gnu, x86_64-linux-gnu or riscv64-linux-gnu",
-        ) from None
+    described = _described(triple or llvm.get_default_triple())
 
     def create() -> llvm.TargetMachine:
         return described.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
@@ -107,6 +105,18 @@ def target_machine(cpu: str, features: str, triple: str = "") -> llvm.TargetMach
             "; ".join(unknown), asked=f"-mcpu={cpu}", legal=f"names as clang knows them; this machine is {host()[0]}"
         )
     return machine
+
+
+def _described(triple: str) -> llvm.Target:
+    machine = triple.partition("-")[0]
+    if machine in MACHINES:
+        with suppress(RuntimeError):  # a build of LLVM without it
+            return llvm.Target.from_triple(triple)
+    raise TargetError(
+        f"no machine code is made for {machine}",
+        asked=f"-mtriple={triple}",
+        legal=f"{', '.join(MACHINES)}; for any other, C sources (target c)",
+    )
 
 
 @lru_cache(maxsize=8)
@@ -124,12 +134,13 @@ def _abilities(cpu: str, features: str, triple: str) -> Abilities:
           ret void
         }"""
     assembly = _assembly(source, cpu, features, triple)
-    library = vector_library(triple or llvm.get_default_triple(), features)
-    dots = _assembly(PROBE_OF_DOT, cpu, features, triple)
+    described = triple or llvm.get_default_triple()
+    # LLVM ends the process where it cannot select an instruction: others are not asked for what they do not have
+    dots = _assembly(PROBE_OF_DOT, cpu, features, triple) if described.startswith(_WITH_DOTS) else ""
     return Abilities(
         fuses="fmaf" not in assembly,
         masks="{%k" in assembly,
-        vectors=library,
+        vectors=vector_library(described, features),
         dot=dot_instruction(dots),
         pairs=size_for_pairs(dots),
     )

@@ -444,19 +444,12 @@ def _call(w: Writer, target: Callee, of: DType, args: Sequence[Value]) -> Value:
             )
         text = f"call {result} @{target.name}({', '.join(map(typed, args))})"
         return w.op(text, of) if target.pure else w.fresh(text, of)
-    operands = [f"{register_type(a.dtype)} {_extension(a.dtype)}{a.ref}" for a in args]
-    parameters = [f"{register_type(a.dtype)} {_extension(a.dtype)}".rstrip() for a in args]
+    operands = [f"{register_type(a.dtype)} {w.module.extension(a.dtype)}{a.ref}" for a in args]
+    parameters = [f"{register_type(a.dtype)} {w.module.extension(a.dtype)}".rstrip() for a in args]
     pure = target.pure and HANDLE not in [a.dtype for a in args]
-    callee = w.module.declare(target.name, f"{_extension(of)}{result}", parameters, "nounwind")
-    text = f"call {_extension(of)}{result} {callee}({', '.join(operands)}) nobuiltin {_PURE if pure else 'nounwind'}"
+    callee = w.module.declare(target.name, f"{w.module.extension(of)}{result}", parameters, "nounwind")
+    text = f"call {w.module.extension(of)}{result} {callee}({', '.join(operands)}) nobuiltin {_PURE if pure else 'nounwind'}"
     return w.op(text, of) if pure else w.fresh(text, of)
-
-
-def _extension(of: DType) -> str:
-    """The attribute by which C passes numbers narrower than an int."""
-    if of.is_float or of.bits >= 32:
-        return ""
-    return "signext " if of.kind == "int" else "zeroext "
 
 
 @lru_cache(maxsize=256)

@@ -23,6 +23,7 @@ from autosched.codegen.llvm_expr import Expressions, leave_if_failed
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_stmt import ByteValues, Statements
 from autosched.codegen.llvm_text import (
+    C_INT,
     FEWEST_ABILITIES,
     Abilities,
     ModuleText,
@@ -146,8 +147,8 @@ class EntryPoints:
         lengths = self._packed(w, "sizes", "i64", sizes)
         threads = constant(1, INT64)
         if self.parallel:
-            most = self.module.declare("omp_get_max_threads", "i32", [])
-            threads = w.convert("sext", w.fresh(f"call i32 {most}()", dtype("int32")), INT64)
+            most = self.module.declare("omp_get_max_threads", C_INT, [])
+            threads = w.convert("sext", w.fresh(f"call {C_INT} {most}()", dtype("int32")), INT64)
         need = w.fresh(f"call i64 @{self.entry}_workspace(ptr {lengths}, {typed(threads)})", INT64)
         room = w.binary("add", need, constant(ALIGNMENT, INT64))
         memory = w.pointer(f"call ptr {self.module.declare('malloc', 'ptr', ['i64'])}({typed(room)})")
@@ -158,12 +159,12 @@ class EntryPoints:
         aligned = self.module.declare("llvm.ptrmask.p0.i64", "ptr", ["ptr", "i64"])
         end = w.pointer(f"getelementptr i8, ptr {memory}, i64 {ALIGNMENT}")
         workspace = w.pointer(f"call ptr {aligned}(ptr {end}, i64 {-ALIGNMENT})")
-        call = f"call i32 @{self.entry}(ptr {arrays}, ptr {lengths}, ptr {workspace}, {typed(threads)})"
+        call = f"call {C_INT} @{self.entry}(ptr {arrays}, ptr {lengths}, ptr {workspace}, {typed(threads)})"
         status = w.fresh(call, dtype("int32"))
         w.do(f"call void {self.module.declare('free', 'void', ['ptr'])}(ptr {memory})")
         w.do(f"ret {typed(status)}")
         takes = ", ".join([*(f"ptr {p}" for p in params), *(f"i64 {s}" for s in sizes)])
-        w.finish(f"define i32 @{self.name}({takes}) {_ATTRIBUTES}")
+        w.finish(f"define {C_INT} @{self.name}({takes}) {_ATTRIBUTES}")
 
     @staticmethod
     def _packed(w: Writer, name: str, kind: str, values: list[str]) -> str:
@@ -176,15 +177,17 @@ class EntryPoints:
     def emit_time(self) -> None:
         """NAME_packed_time: `number` calls between two readings of the monotonic clock."""
         w = Writer(self.module)
-        clock = self.module.declare("clock_gettime", "i32", ["i32", "ptr"])
+        clock = self.module.declare("clock_gettime", C_INT, ["i32 signext", "ptr"])
         before, after = w.alloca("before", "[2 x i64]", 8), w.alloca("after", "[2 x i64]", 8)
-        w.do(f"call i32 {clock}(i32 {CLOCK_MONOTONIC}, ptr {before})")
+        w.do(f"call {C_INT} {clock}(i32 signext {CLOCK_MONOTONIC}, ptr {before})")
         w.jump("round")
         w.start("round")
         w.define("%i", f"phi i64 [ 0, %entry ], [ %next, %{'again' if self.fails else 'call'} ]")
         w.branch(w.fresh("icmp slt i64 %i, %number", BOOL).ref, "call", "done")
         w.start("call")
-        status = w.fresh(f"call i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads)", dtype("int32"))
+        status = w.fresh(
+            f"call {C_INT} @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads)", dtype("int32")
+        )
         w.define("%next", "add i64 %i, 1")
         if self.fails:  # a negative time says which exception waits
             w.branch(w.fresh(f"icmp eq {typed(status)}, 0", BOOL).ref, "again", "failed")
@@ -194,7 +197,7 @@ class EntryPoints:
             w.start("again")
         w.jump("round")
         w.start("done")
-        w.do(f"call i32 {clock}(i32 {CLOCK_MONOTONIC}, ptr {after})")
+        w.do(f"call {C_INT} {clock}(i32 signext {CLOCK_MONOTONIC}, ptr {after})")
         seconds, nanoseconds = (
             w.binary("sub", *(Value(element(w, "i64", moment, i), INT64) for moment in (after, before)))
             for i in range(2)
@@ -309,10 +312,10 @@ class _Program(EntryPoints):
         for position, (of, ref) in enumerate(fields):
             w.do(f"store {of} {ref}, ptr {_closure_field(w, kind, closure, position)}")
         count = w.convert("trunc", wanted, dtype("int32"))
-        gomp = self.module.declare("GOMP_parallel", "void", ["ptr", "ptr", "i32", "i32"])
+        gomp = self.module.declare("GOMP_parallel", "void", ["ptr", "ptr", "i32 signext", "i32 signext"])
         if self.fails:
             w.do(f"store i64 0, ptr {_failure(w, closure)}, align 8")
-        w.do(f"call void {gomp}(ptr @{name}.worker, ptr {closure}, {typed(count)}, i32 0)")
+        w.do(f"call void {gomp}(ptr @{name}.worker, ptr {closure}, i32 signext {count.ref}, i32 signext 0)")
         if self.fails:
             leave_if_failed(w, w.fresh(f"load i64, ptr {_failure(w, closure)}, align 8", INT64))
 
@@ -326,8 +329,8 @@ class _Program(EntryPoints):
             for i, k in enumerate(kinds)
         ]
         start, extent, chunk, slices, area, workspace = (Value(ref, INT64) for _, ref in loaded[:6])
-        thread_number = self.module.declare("omp_get_thread_num", "i32", [])
-        number = w.convert("zext", w.fresh(f"call i32 {thread_number}()", dtype("int32")), INT64)
+        thread_number = self.module.declare("omp_get_thread_num", C_INT, [])
+        number = w.convert("zext", w.fresh(f"call {C_INT} {thread_number}()", dtype("int32")), INT64)
         mine = w.pointer(f"getelementptr i8, ptr {workspace.ref}, i64 {w.binary('mul', number, area).ref}")
         chunks = w.binary("udiv", plus(w, extent, w.binary("sub", chunk, 1)), chunk)
         visit, visited, again = "visit", w.name("visited"), w.name("visited.next")
@@ -398,7 +401,7 @@ class _Program(EntryPoints):
             w.do(f"call void {call}")
             w.do("ret i32 0")
         w.finish(
-            f"define i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads) noinline {_ATTRIBUTES}"
+            f"define {C_INT} @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads) noinline {_ATTRIBUTES}"
         )
 
     def _load_sizes(self, w: Writer) -> list[Value]:

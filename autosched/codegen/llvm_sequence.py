@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autosched.codegen.llvm_program import CLOCK_MONOTONIC, EntryPoints, element
-from autosched.codegen.llvm_text import ModuleText, Value, Writer, constant, plus, typed
+from autosched.codegen.llvm_text import C_INT, ModuleText, Value, Writer, constant, plus, typed
 from autosched.ir.dtype import BOOL, INT64, dtype
 
 
@@ -72,8 +72,10 @@ class _Sequence(EntryPoints):
             for i, a in enumerate(step.arguments):
                 slot = self._offset(w, arguments, 8 * i)
                 w.do(f"store ptr {self._offset(w, given[a.param], a.offset)}, ptr {slot}, align 8")
-            kernel = self.module.declare(step.symbol, "i32", ["ptr", "ptr", "ptr", "i64"])
-            status = w.fresh(f"call i32 {kernel}(ptr {arguments}, ptr null, ptr {inner}, i64 %threads)", dtype("int32"))
+            kernel = self.module.declare(step.symbol, C_INT, ["ptr", "ptr", "ptr", "i64"])
+            status = w.fresh(
+                f"call {C_INT} {kernel}(ptr {arguments}, ptr null, ptr {inner}, i64 %threads)", dtype("int32")
+            )
             if self.fails:
                 self._leave_if_not_zero(w, status)
             if before is not None:
@@ -81,7 +83,7 @@ class _Sequence(EntryPoints):
                 w.do(f"store {typed(w.binary('sub', after, before))}, ptr {self._offset(w, given[times], 8 * number)}")
                 before = after
         w.do("ret i32 0")
-        w.finish(f"define i32 @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads) noinline nounwind")
+        w.finish(f"define {C_INT} @{self.entry}(ptr %args, ptr %sizes, ptr %workspace, i64 %threads) noinline nounwind")
 
     @staticmethod
     def _offset(w: Writer, base: str, offset: int) -> str:
@@ -98,8 +100,8 @@ class _Sequence(EntryPoints):
 
     def _now(self, w: Writer, moment: str) -> Value:
         """The monotonic clock in nanoseconds, by way of two words of memory."""
-        clock = self.module.declare("clock_gettime", "i32", ["i32", "ptr"])
-        w.do(f"call i32 {clock}(i32 {CLOCK_MONOTONIC}, ptr {moment})")
+        clock = self.module.declare("clock_gettime", C_INT, ["i32 signext", "ptr"])
+        w.do(f"call {C_INT} {clock}(i32 signext {CLOCK_MONOTONIC}, ptr {moment})")
         seconds, rest = (Value(element(w, "i64", moment, i), INT64) for i in range(2))
         return plus(w, w.binary("mul", seconds, constant(10**9, INT64)), rest)
 

@@ -21,6 +21,8 @@ import numpy as np
 from autosched.codegen.llvm_libm import VectorLibrary
 from autosched.ir.dtype import BFLOAT16, BOOL, INT64, DType
 
+#: the int of C as a result: POWER, RISC-V and z/Architecture want all of its register
+C_INT = "signext i32"
 _FLOATS = {16: "half", 32: "float", 64: "double"}
 
 
@@ -177,6 +179,7 @@ class ModuleText:
     ) -> None:
         self.contract = contract  #: whether a product and the sum it goes into may round once
         self.is_x86 = triple.startswith("x86_64")
+        self._is_riscv = triple.startswith("riscv")
         self.abilities = abilities
         self._begun: set[str] = set()
         self._head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
@@ -190,6 +193,12 @@ class ModuleText:
         """Declare an external function or intrinsic once; returns `@name`."""
         self._declared[name] = f"declare {result} @{name}({', '.join(parameters)}) {attributes}".rstrip()
         return f"@{name}"
+
+    def extension(self, of: DType) -> str:
+        """The attribute by which C passes and returns numbers narrower than a register, with a space after it."""
+        if of.is_float or of.bits > 32:
+            return ""
+        return "signext " if of.kind == "int" or (self._is_riscv and of.bits == 32) else "zeroext "
 
     def first(self, symbol: str) -> bool:
         """True for the first question about the symbol: whoever asks must define it."""

@@ -60,11 +60,17 @@ static double from_half(uint16_t bits) {
   return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
 }
 
+// where the bytes of an element begin in a number of 64 bits
+static char *element_of(uint64_t *bits, size_t element) {
+  const uint16_t one = 1;
+  return (char *)bits + (*(const char *)&one ? 0 : sizeof *bits - element);
+}
+
 static double value(const struct array *a, const char *data, size_t i) {
   uint64_t bits = 0;
   float single;
   double number;
-  memcpy(&bits, data + i * a->element, a->element);
+  memcpy(element_of(&bits, a->element), data + i * a->element, a->element);
   switch (a->kind) {
     case FLOAT16: return from_half((uint16_t)bits);
     case BFLOAT16: bits <<= 16;  // fall through to the float that it is the upper half of
@@ -90,7 +96,7 @@ static void fill(const struct array *a, char *data) {
     if (a->kind == BFLOAT16) bits = single >> 16;
     if (a->kind == FLOAT64) memcpy(&bits, &large, 8);
     if (a->kind == FLOAT16) bits = 0x3000 + bits * 0x800;
-    memcpy(data + i * a->element, &bits, a->element);
+    memcpy(data + i * a->element, element_of(&bits, a->element), a->element);
   }
 }
 

@@ -7,6 +7,7 @@ import pytest
 
 import autosched
 from autosched import Target, te
+from autosched.codegen.llvm import MACHINES
 from autosched.errors import BuildError, TargetError
 from autosched.target import KINDS
 
@@ -123,5 +124,18 @@ def test_code_for_another_machine_can_be_read_but_not_called():
     assert "ret" in module.assembly and module.artifact.machine == "aarch64"
     with pytest.raises(BuildError, match="the code is for aarch64 and this machine is"):
         module(np.zeros(16, np.float32))
-    with pytest.raises(TargetError, match="LLVM has no such machine"):
-        autosched.build(add_one(), "llvm -mtriple=nonsense-linux-gnu")
+    for machine in ("nonsense", "armv7l", "wasm32", "bpf"):  # LLVM knows the last three, and ends the process
+        with pytest.raises(TargetError, match=f"no machine code is made for {machine}") as caught:
+            autosched.build(add_one(), f"llvm -mtriple={machine}-linux-gnu")
+        assert "C sources" in caught.value.legal
+
+
+#: what the header of an object file calls them (e_machine of ELF)
+OF_ELF = {"x86_64": 62, "aarch64": 183, "arm64": 183, "riscv64": 243, "powerpc64le": 21, "ppc64le": 21, "s390x": 22}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_machines_that_are_offered_have_code(machine):
+    (code,) = autosched.build(add_one(), f"llvm -mtriple={machine}-linux-gnu").artifact.objects
+    order = "big" if machine == "s390x" else "little"
+    assert code[:4] == b"\x7fELF" and int.from_bytes(code[18:20], order) == OF_ELF.get(machine, 258)

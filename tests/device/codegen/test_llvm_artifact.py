@@ -224,7 +224,7 @@ def test_names_survive() -> None:
     text = compile_function(Function("my.kernel-1", (out,), (n,), body, (0,)), Target.parse("llvm")).texts["source"]
     assert "%blur.y.inner = phi" in text
     assert "%blur_x" in text
-    assert "define i32 @my_kernel_1(" in text
+    assert "define signext i32 @my_kernel_1(" in text
 
 
 def test_target_options() -> None:
