@@ -447,8 +447,9 @@ def _call(w: Writer, target: Callee, of: DType, args: Sequence[Value]) -> Value:
     operands = [f"{register_type(a.dtype)} {w.module.extension(a.dtype)}{a.ref}" for a in args]
     parameters = [f"{register_type(a.dtype)} {w.module.extension(a.dtype)}".rstrip() for a in args]
     pure = target.pure and HANDLE not in [a.dtype for a in args]
-    callee = w.module.declare(target.name, f"{w.module.extension(of)}{result}", parameters, "nounwind")
-    text = f"call {w.module.extension(of)}{result} {callee}({', '.join(operands)}) nobuiltin {_PURE if pure else 'nounwind'}"
+    result = f"{w.module.extension(of)}{result}"
+    callee = w.module.declare(target.name, result, parameters, "nounwind")
+    text = f"call {result} {callee}({', '.join(operands)}) nobuiltin {_PURE if pure else 'nounwind'}"
     return w.op(text, of) if pure else w.fresh(text, of)
 
 
