@@ -77,7 +77,7 @@ class Maker:
         name = f"{SPECIAL if special else 'in'}{len(self.inputs)}"
         made = te.placeholder(tuple(shape), of or self.rng.choice(_DTYPES), name)
         self.inputs.append(made)
-        self.bound[made] = 4
+        self.bound[made] = 2.0**64 if special else 4
         return made
 
     def new_input(self) -> Tensor:

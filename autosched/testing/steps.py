@@ -10,29 +10,29 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 from autosched.errors import Illegal, ScheduleError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
 from autosched.ir.stmt import VTHREAD
+from autosched.ir.visit import reads
 from autosched.schedule import kinds as K
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitive import PRIMITIVES, Primitive
 from autosched.schedule.primitives.loops import GUARDED, has_room
-from autosched.schedule.primitives.new_stages import BYTES, factors_of_parts
+from autosched.schedule.primitives.new_stages import BYTES, factors_of_parts, type_of_casts
 from autosched.schedule.primitives.place import Group, matching_axes
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import Loop, Split, Stage
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import ComputeOp
+from autosched.testing.step import Draw, OpenFactor, Step
 from autosched.testing.tiles import PARTS, declare, name_of, types_of
-
-T = TypeVar("T")
 
 FACTORS = (1, 2, 3, 4, 5, 8, 16)
 #: Rows, columns and terms of the tiles of products.
@@ -41,49 +41,6 @@ TILES = ((1, 1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 12))
 MAX_LANES, MAX_COPIES = 32, 9
 #: Loops of a stage that may be split, and stages of a schedule that may be cached, at most.
 MAX_LOOPS, MAX_STAGES = 6, 9
-
-
-@dataclass(frozen=True)
-class OpenFactor:
-    """A factor that is left to a knob."""
-
-    knob: str
-    values: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One call of a primitive, with the calls that belong to it; loops and stages are named."""
-
-    kind: str
-    stage: str
-    args: tuple[Any, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)
-    then: tuple[Step, ...] = ()
-
-    def apply(self, s: Schedule) -> None:
-        if self.kind == "create_group":  # which a trace knows by what it does to each stage
-            s.create_group(self.stage, self.options["inputs"]).compute_at(*self.args)
-            return
-        options = {
-            k: s.define_knob(v.knob, v.values) if isinstance(v, OpenFactor) else v for k, v in self.options.items()
-        }
-        s.apply(self.kind, s[self.stage], *self.args, **options)
-        for step in self.then:
-            step.apply(s)
-
-
-@dataclass(frozen=True)
-class Draw:
-    """The source of randomness, the target, and the known sizes of calls; with `knobs`, factors may stay open."""
-
-    rng: random.Random
-    target: Target
-    knobs: bool
-    sizes: Mapping[str, int] = field(default_factory=dict)
-
-    def one(self, items: Sequence[T]) -> T | Any:
-        return self.rng.choice(items) if items else None
 
 
 # -- what a stage allows ----------------------------------------------------------------------------
@@ -372,7 +329,12 @@ def _cache_read(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     if not readers or len(s.stages) >= MAX_STAGES:
         return None
     chosen = draw.rng.sample(readers, draw.rng.randint(1, len(readers)))
-    return Step("cache_read", stage.name, ("local", chosen), {"output": tensor.value_index})
+    options: dict[str, Any] = {"output": tensor.value_index}
+    bodies = [e for name in chosen for e in s.stage(name).body]
+    found = frozenset(e for body in bodies for e in reads(body) if e.value is tensor)
+    if type_of_casts(bodies, found) and all(s.stage(name).intrinsic is None for name in chosen):
+        options["cast"] = True
+    return Step("cache_read", stage.name, ("local", chosen), options)
 
 
 def _rfactor(s: Schedule, stage: Stage, draw: Draw) -> Step | None:

@@ -205,7 +205,9 @@ def cache_read(
         legal = f"one reader, and 0 to {len(found) - 1}"
         raise Illegal(f"only={only!r} is none of the places at which {name} is read", legal)
     chosen = frozenset(found if only is None else [found[only]])
-    to = _type_of_casts(name, chosen, users) if cast else tensor.dtype
+    to = type_of_casts([e for user in users for e in user.body], chosen) if cast else tensor.dtype
+    if to is None:
+        raise Illegal(f"{name} is not cast to one type wherever it is read", "cast=False")
     axes = [IterVar(f"ax{i}", d) for i, d in enumerate(tensor.shape)]
     body = cast_to(to, make("read", tensor.dtype, tuple(a.var for a in axes), tensor))
     op = ComputeOp(f"{tensor.name}.{scope}", tensor.shape, axes, (body,))
@@ -219,14 +221,11 @@ def cache_read(
     return cache.tensor
 
 
-def _type_of_casts(name: str, chosen: frozenset[Expr], users: Sequence[Stage]) -> DType:
-    """The type to which all of some reads are cast, and for nothing else are they read. Raises Illegal."""
-    bodies = [e for user in users for e in user.body]
-    uses = [e for body in bodies for e in post_order(body) if any(a in chosen for a in e.args)]
-    types = {e.dtype for e in uses}
-    if len(types) != 1 or any(e.op != "cast" for e in uses) or not chosen.isdisjoint(bodies):
-        raise Illegal(f"{name} is not cast to one type wherever it is read", "cast=False")
-    return types.pop()
+def type_of_casts(bodies: Sequence[Expr], chosen: frozenset[Expr]) -> DType | None:
+    """The type to which all of some reads are cast, if they are read for nothing else, and cast to one."""
+    uses = {(e.op, e.dtype) for e in post_order(bodies) if any(a in chosen for a in e.args)}
+    op, of = uses.pop() if len(uses) == 1 else ("", None)
+    return of if op == "cast" and chosen.isdisjoint(bodies) else None
 
 
 def _without_casts(body: Expr, chosen: frozenset[Expr], new: Tensor) -> Expr:

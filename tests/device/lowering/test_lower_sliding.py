@@ -21,7 +21,7 @@ from autosched.space.features import FEATURE_NAMES, extract
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 from autosched.testing.schedules import random_knobs
-from autosched.testing.steps import Step
+from autosched.testing.step import Step
 
 Golden = Callable[..., None]
 
