@@ -79,6 +79,7 @@ class _Interpreter:
         place: Place | None = None,
     ) -> None:
         self.run, self.env, self.memory, self.place = run, env, memory, place
+        self.is_spare = False  #: what is computed is not used
         self.lanes: list[int] | None = None  #: those that run under a mask; None: all
         self.task = self.task_global = task
 
@@ -145,6 +146,8 @@ class _Interpreter:
                 return self.call(e, lane)
             case "if_then_else":
                 return self.value(e.args[1 if self.value(e.args[0], lane) else 2], lane)
+            case "select":
+                return self.select(e, lane)
             case "to_line":  # memory has no addresses here, and any distance must do
                 return to.numpy.type((7 * self.any_index(e.args[0], lane) + 3) % (64 // e.value.dtype.bytes))
             case "combine_lanes":
@@ -159,6 +162,16 @@ class _Interpreter:
         if e.op in ("shl", "shr"):
             return _shift(e.op, *args)
         return evaluated(e.op, to, args)[()]
+
+    def select(self, e: Expr, lane: int) -> Any:
+        """Both values are computed; the one that is left out may be of elements that nobody has written."""
+        condition, is_spare = bool(self.value(e.args[0], lane)), self.is_spare
+        found = []
+        for is_chosen, a in ((condition, e.args[1]), (not condition, e.args[2])):
+            self.is_spare = is_spare or not is_chosen
+            found.append(self.value(a, lane))
+        self.is_spare = is_spare
+        return found[0 if condition else 1]
 
     def dot(self, e: Expr, lane: int) -> Any:
         """See `ir.expr.dot`: integers are exact in 64 bits, of which the caller keeps those of its type."""
@@ -196,7 +209,7 @@ class _Interpreter:
         memory, at = self.memory[buffer], self.offset(buffer, e.args, lane, e)
         if at is None:
             return memory.values.dtype.type(0)
-        if not memory.written[at]:
+        if not memory.written[at] and not self.is_spare:
             place = memory.place_of(at)
             why = f"read of {buffer.name}{list(place)}, which was never written"
             self.found("uninitialised-read", why, e, _does(e), buffer, place)

@@ -603,3 +603,17 @@ def test_a_barrier_of_shared_memory_orders_no_main_memory() -> None:
         stage.set_scope("shared")
         stage.bind("i", "threadIdx.x")
     check_against_reference([a, last], s, "opencl", [np.arange(8, dtype="int32")], "interpreter")
+
+
+def test_lanes_that_a_condition_leaves_out_may_read_what_is_not_written_yet() -> None:
+    """Times that are still to come are in the buffer, and nobody uses what was read there."""
+    a, state = te.placeholder((7, 2), "int32", "A"), te.placeholder((7, 2), "int32", "state")
+    first = te.compute((1, 2), lambda _, i: a[0, i], name="first")
+    k = te.reduce_axis((0, 7), "k")
+    past = te.compute((7, 2), lambda t, i: te.sum(state[te.min(k, t - 1), i], axis=k, where=k < t), name="past")
+    update = te.compute((7, 2), lambda t, i: te.min(past[t, i], 8) + a[t, i], name="update")
+    b = te.scan(first, update, state, name="B")
+    s = create_schedule(b)
+    s[past].vectorize(s[past].op.reduce_axis[0])
+    check_against_reference([a, b], s, "llvm", [np.arange(14, dtype="int32").reshape(7, 2)], "interpreter")
+    check(s, [a, b])
