@@ -378,8 +378,46 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
 def _gather(source: np.ndarray, indices: list[Any], where: np.ndarray | None, name: str) -> Any:
     if where is not None and not np.any(where):
         return np.zeros(np.broadcast_shapes(*(np.shape(x) for x in (*indices, where))), source.dtype)
+    found = _along_axes(source, [np.asarray(i) for i in indices], where)
+    if found is not None:
+        return found
     grids = _checked(indices, source.shape, where, name)
     return source[tuple(np.asarray(g, dtype=np.intp) for g in grids)]
+
+
+def _along_axes(source: np.ndarray, indices: list[np.ndarray], where: np.ndarray | None) -> np.ndarray | None:
+    """The same where each index runs along a dimension of its own or stands still: a view, or axis by axis.
+
+    None where one does not, or lies outside where it counts.
+    """
+    width = max((i.ndim for i in indices), default=0)
+    found = source
+    at: list[int] = []
+    for index, length in zip(indices, source.shape, strict=True):
+        moving = [d - index.ndim + width for d, n in enumerate(index.shape) if n != 1]
+        if not index.size or len(moving) > 1 or set(moving) & set(at) or index.dtype.kind not in "iu":
+            return None
+        outside = (index < 0) | (index >= length)
+        if outside.any():
+            if where is None or np.any(where & outside):
+                return None
+            index = np.clip(index, 0, length - 1)  # whatever is there
+        line, axis = index.reshape(-1), len(at)
+        if not moving:
+            found = found.take(line[0], axis=axis) if found.ndim > 1 else found[line[0]]
+            continue
+        step = int(line[1]) - int(line[0])
+        if step > 0 and (np.diff(line) == step).all():
+            found = found[(slice(None),) * axis + (slice(int(line[0]), int(line[-1]) + 1, step),)]
+        else:
+            found = found.take(line.astype(np.intp), axis=axis)
+        at += moving
+    if not at:
+        return None
+    shape = [1] * width
+    for d, n in zip(at, found.shape, strict=True):
+        shape[d] = n
+    return found.transpose(np.argsort(at)).reshape(shape)
 
 
 def _checked(indices: list[Any], shape: tuple[int, ...], where: np.ndarray | None, name: str) -> list[Any]:
