@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.deadline import TooLate, within
 from autosched.errors import AutoschedError, Fields, Form, ScheduleError, UsageError, parse_json, with_line
+from autosched.garbage import few_collections
 from autosched.ir.attached import attach
 from autosched.places import cache_folder, write_whole
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
@@ -102,7 +103,7 @@ def _within_limit(w: Workload, target: Target, at: dict[str, int], limit_s: floa
     late = f"{_LATE} {limit_s:g} s, `autosched tune` with --trials 0 takes the time"
     found, why = None, late
     try:
-        with within(PATIENT_LIMITS * limit_s), within(limit_s, cpu=True):
+        with few_collections(), within(PATIENT_LIMITS * limit_s), within(limit_s, cpu=True):
             for found, why in choices_by_model(w, target, at):  # noqa: B007  # the last one is it
                 pass
     except TooLate:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import gc
 import importlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from autosched import __version__
@@ -18,6 +17,7 @@ from autosched.cli.model_arguments import LIBRARIES, OF_MODELS
 from autosched.cli.options import Parser, field_values, program
 from autosched.cli.record_arguments import RECORD_VERBS
 from autosched.errors import UsageError, did_you_mean
+from autosched.garbage import few_collections
 
 #: verb -> the module that has its `run`, where it is not of the same name
 _HOME = {
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give its exit status. `argv` leaves out the program's name."""
     words = list(sys.argv[1:] if argv is None else argv)
     readable_streams()
-    with interruptible(), warnings_as_lines(), _few_collections():
+    with interruptible(), warnings_as_lines(), few_collections():
         try:
             status = _run(words)
             sys.stdout.flush()
@@ -60,17 +60,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             except OSError as error:
                 return exit_status(error, as_json=False)
     return status
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Most of what a command makes, it keeps: at the usual rate a sixth of its time goes to collections in vain."""
-    before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _run(words: Sequence[str]) -> int:

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from autosched.garbage import THRESHOLDS
 from autosched.ir.dtype import from_file
 from autosched.measure.frames import FrameError, read_frame, write_frame
 from autosched.measure.jobs import ArgumentArrays, Backend, CompilerBackend, Runner, build, describe
@@ -124,9 +125,7 @@ class _Service:
             if message["role"] == "runner":
                 self._runner = self._make_runner(message)
             else:
-                # Binding makes many short-lived objects next to structures that stay: at the usual
-                # rate a tenth of its time goes to collections that find nothing.
-                gc.set_threshold(50_000, 20, 20)
+                gc.set_threshold(*THRESHOLDS)  # binding makes many short-lived objects next to structures that stay
         except Exception as error:
             return {"status": "error", "error": describe(error)}
         return {"status": "ok"}

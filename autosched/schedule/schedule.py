@@ -201,7 +201,8 @@ class Schedule:
         """The stages that read this one; `deep` adds those that read them, and so on."""
         if deep:
             return [x for x in self.stages if self.depends_on(x, stage)]
-        return [x for x in self.stages if any(self._stage_of[t] is stage for t in x.reads_of_body())]
+        own = {t for t, x in self._stage_of.items() if x is stage}
+        return [x for x in self.stages if not own.isdisjoint(x.reads_of_body())]
 
     def depends_on(self, consumer: Stage, producer: Stage) -> bool:
         seen: set[Stage] = set()

@@ -103,7 +103,7 @@ SHORT_PATIENCE = 1 << 14
 NEW = 16
 
 #: Seconds of computing after which, in one round, no other sketch is looked at for the first time.
-OPENING_S = 0.7
+OPENING_S = 0.5
 
 #: Weights are floats; this is as good as any larger number.
 MOST = 10**300

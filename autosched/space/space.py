@@ -196,11 +196,13 @@ class SearchSpace:
 
     @cached_property
     def valid(self) -> int | None:
-        """The number of feasible points, if that is known exactly and cheaply: it takes lowering all sketches,
-        which is not done for more than `FEW`, and is ended after `COUNTING_S` seconds of computing."""
+        """The number of feasible points, if that is known exactly and cheaply: it takes lowering all sketches, which is
+        not done for more than `FEW`, and is ended once it is seen to take `COUNTING_S` seconds of computing."""
         found, begun = 0, time.thread_time()
-        for s in self.sketches:
-            if len(self.sketches) > FEW or time.thread_time() - begun > COUNTING_S or not s.valid_points.exact:
+        for done, s in enumerate(self.sketches):
+            spent = time.thread_time() - begun
+            expected = spent / done * len(self.sketches) if done else 0.0
+            if len(self.sketches) > FEW or expected > COUNTING_S or not s.valid_points.exact:
                 return None
             found += s.valid_points.count
         return found

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, T
 import numpy as np
 
 from autosched.errors import AutoschedError, UsageTypeError, WorkloadError, expect, raised_in
+from autosched.garbage import few_collections
 from autosched.ir.dims import solved
 from autosched.ir.expr import Expr, variables
 from autosched.ir.node import order
@@ -321,7 +322,8 @@ class Workload:
         expect(rules, "a list of rules", isinstance(rules, (list, tuple)), f"the rules of {self.name}")
         if space and space not in SPACES:
             raise WorkloadError(f"there is no space {space!r}", asked=f"tune {self.name}", legal=", ".join(SPACES))
-        return space_of(self, target, sizes, space, rules)
+        with few_collections():
+            return space_of(self, target, sizes, space, rules)
 
     def defaults(self, target: Target, space: Any) -> tuple[list[Any], list[dict[str, int]]]:
         """The trace of the default schedule, which has no knobs."""

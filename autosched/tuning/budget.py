@@ -18,7 +18,7 @@ from autosched.records import STRAINED
 
 #: Candidates built together: few at first, so that the first result is early and the strategy learns from it; then
 #: enough to keep all builders busy.
-BATCHES = (4, 8, 16)
+BATCHES = (2, 4, 8, 16)
 #: Candidates of a play-off, and rounds that they run, at most; fewer where time is short.
 FINALISTS = 5
 ROUNDS, LEAST_ROUNDS = 15, 9

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from autosched.search import Candidate, SearchStrategy, Trial
 
@@ -17,11 +17,15 @@ class Proposals:
     candidates take no time of their own. In return batch k + 2 is chosen by what was learnt up to batch k: exactly
     that, however long anything takes, so a seed still decides the run. Nobody else calls the strategy meanwhile.
 
+    Where `first` has candidates, they come first: a strategy looks around before it answers, and that takes time.
+
     An exception of the strategy is raised by `take`, which needs the answer.
     """
 
-    def __init__(self, strategy: SearchStrategy, ahead: bool) -> None:
-        self._strategy, self._ahead = strategy, ahead
+    def __init__(
+        self, strategy: SearchStrategy, ahead: bool, first: Callable[[], list[Candidate]] | None = None
+    ) -> None:
+        self._strategy, self._ahead, self._first = strategy, ahead, first
         self._thread: threading.Thread | None = None
         self._next: list[Candidate] = []
         self._error: BaseException | None = None
@@ -34,7 +38,7 @@ class Proposals:
             raise error
         batch, self._next = self._next[:n], self._next[n:]
         # Asked ahead of time it may have had none only because it waited for what was being measured.
-        return batch or list(self._strategy.propose(n))
+        return batch or self._asked(n)
 
     def prepare(self, n: int) -> None:
         """Begin to propose the next `n`, with `ahead`. Returns at once."""
@@ -48,6 +52,11 @@ class Proposals:
             args = (n - len(self._next),)
             self._thread = threading.Thread(target=self._propose, args=args, name="propose", daemon=True)
             self._thread.start()
+
+    def leave_out(self, candidate: Candidate) -> None:
+        """Do not give this one out, should it be among those that were proposed already."""
+        self.join()
+        self._next = [c for c in self._next if c != candidate]
 
     def observe(self, trials: Sequence[Trial]) -> None:
         """Tell the strategy of trials, once it has answered what it was asked."""
@@ -66,8 +75,13 @@ class Proposals:
             self._thread.join(PATIENCE_S)
             self._thread = None
 
+    def _asked(self, n: int) -> list[Candidate]:
+        first, self._first = self._first, None
+        found = [] if first is None else first()
+        return found or list(self._strategy.propose(n))
+
     def _propose(self, n: int) -> None:
         try:
-            self._next += self._strategy.propose(n)
+            self._next += self._asked(n)
         except BaseException as error:
             self._error = error

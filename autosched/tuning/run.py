@@ -23,6 +23,7 @@ import numpy as np
 from autosched import predicting
 from autosched.building import as_workload
 from autosched.errors import MeasureError, RecordError, UsageError, check_positive
+from autosched.garbage import few_collections
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.workers import Workers, take_workers
@@ -44,6 +45,7 @@ from autosched.runtime.device import resolve_target, with_machine
 from autosched.search import DEFAULT as STRATEGY
 from autosched.search import Candidate, Trial
 from autosched.search.guard import GuardedStrategy
+from autosched.search.predicted import outlooks
 from autosched.search_options import SearchOptions
 from autosched.space.space import SearchSpace
 from autosched.space.tunable import Tunable
@@ -120,14 +122,15 @@ def tune(
     # Processes begin to load the compiler while this one prepares the search.
     workers = take_workers(to, workload.adjusted(measure or MeasureOptions()), workload.backend)
     try:
-        run = Run(
-            workload, to, search, inputs=inputs, sizes=sizes, trials=trials, budget_s=budget_s, ahead=ahead,
-            workers=workers, say=listener(progress),
-        )  # fmt: skip
-        if trials == 0 and run.prior is not None:
-            return predict(run, run.prior)
-        run.choose_strategy()
-        return run.go()
+        with few_collections():
+            run = Run(
+                workload, to, search, inputs=inputs, sizes=sizes, trials=trials, budget_s=budget_s, ahead=ahead,
+                workers=workers, say=listener(progress),
+            )  # fmt: skip
+            if trials == 0 and run.prior is not None:
+                return predict(run, run.prior)
+            run.choose_strategy()
+            return run.go()
     finally:
         workers.close()
 
@@ -205,7 +208,7 @@ class Run(Session):
     def choose_strategy(self) -> None:
         """Make the strategy, and tell it of every earlier trial of a sketch that is still in the space."""
         super().choose_strategy()
-        self.proposals = Proposals(self.strategy, self.ahead)
+        self.proposals = Proposals(self.strategy, self.ahead, self._first_look)
         self.resumed = sum(r.sketch != DEFAULT for r in self.resume(trials(self.earlier)))
 
     def observe(self, trials: Sequence[Trial]) -> None:
@@ -335,10 +338,11 @@ class Run(Session):
     def preflight(self) -> None:
         """Measure the default schedule: where even that fails, no candidate will do, and the reason is raised.
 
-        The strategy chooses the first candidates meanwhile, unless the default schedule is a point of the space.
+        The strategy chooses the first candidates meanwhile. Where the default schedule is a point of the space, it may
+        be one of them.
         """
         trace, some = self.defaults
-        if self.space.find(trace) is None and (self.limit is None or self.limit > self.resumed):
+        if self.limit is None or self.limit > self.resumed:
             self.proposals.begin(self._next_size(self.resumed))
         failed: list[Measurement] = []
         for knobs in some:
@@ -359,6 +363,7 @@ class Run(Session):
         self.default_record = r = self.measured_record(m, trace, trial=0)
         self.save(r)
         if (candidate := self.candidate_of(r)) is not None:  # a point of the space: it need not be tried again
+            self.proposals.leave_out(candidate)
             self.observe([self.costs.trial(candidate, r)])
         self.say(Preflight(self.default_seconds, self.reference_s))
 
@@ -426,6 +431,14 @@ class Run(Session):
             return []
         indices = self.space.sketches[at].indices_of(known.knobs)
         return [] if indices is None else [Candidate(at, indices)]
+
+    def _first_look(self) -> list[Candidate]:
+        """The best point of the first sketch by the analytical model, which is measured before the default strategy has
+        looked at the others. None where there was a trial, or no model."""
+        if self.options.strategy != STRATEGY or self.prior is None or self.resumed:
+            return []
+        found = next(outlooks(self.space, self.prior.seconds, seed=self.options.seed, sketches=1), None)
+        return [] if found is None else [found.choices[0].candidate]
 
     @property
     def _is_patience_over(self) -> bool:

@@ -23,6 +23,7 @@ import numpy as np
 
 from autosched.building import as_workload
 from autosched.errors import UsageError, check_positive, expect
+from autosched.garbage import few_collections
 from autosched.measure.protocol import MeasureOptions
 from autosched.runtime.device import resolve_target
 from autosched.search import DEFAULT as STRATEGY
@@ -249,6 +250,7 @@ class Scheduler:
             return float(self._objective(seconds))
         return sum(t.weight * x for t, x in zip(self.tasks, seconds, strict=True))
 
+    @few_collections()
     def go(self) -> TasksResult:
         """Rounds, then a play-off for each task."""
         interrupted = False

@@ -150,7 +150,7 @@ def test_batches_are_small_at_first(clock: Clock, tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(Measurer, "measure", measure)
     tune(tmp_path, 60.0)
-    assert sizes[:5] == [1, 4, 8, 16, 16]
+    assert sizes[:6] == [1, 2, 4, 8, 16, 16]
 
 
 def test_progress_that_is_no_function(tmp_path: Path) -> None:

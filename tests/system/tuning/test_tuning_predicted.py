@@ -13,7 +13,12 @@ from autosched import te, template, workload
 from autosched.cli.app import main
 from autosched.measure.protocol import MeasureOptions
 from autosched.records import PREDICTED, RecordLog, default_path, predicted, ranked, read_transfer
-from autosched.tuning.run import Task
+from autosched.runtime.device import resolve_target
+from autosched.search import make_strategy
+from autosched.search.predicted import outlooks
+from autosched.search_options import SearchOptions
+from autosched.tuning.events import Preflight
+from autosched.tuning.run import Run, Task
 
 FAST = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
 
@@ -181,3 +186,33 @@ def test_of_kernels_too(tmp_path):
     assert module.provenance["kind"] == PREDICTED
     a, b = dense(256).sample_inputs()
     assert np.allclose(module(a, b), a @ b[:, ::-1])
+
+
+def test_a_search_begins_with_the_best_point_of_the_first_sketch(tmp_path):
+    """Of the others nothing was looked at before: on a pipeline that takes seconds."""
+    looked_at = []
+
+    def follow(event):
+        if isinstance(event, Preflight):
+            looked_at.append([s.__dict__.get("_features") is not None for s in run.space.sketches])
+
+    search = SearchOptions(records=tmp_path, measure=FAST, space="templates")
+    run = Run(dense(), resolve_target("llvm"), search, trials=3, say=follow)
+    run.choose_strategy()
+    run.go()
+    assert looked_at == [[True, False]]
+    one, *others = run.measured
+    sketch = run.space.sketches[0]
+    best = next(outlooks(run.space, run.prior.seconds, sketches=1)).choices[0].candidate
+    assert one.sketch == sketch.name and one.knobs == sketch.values(best.indices)
+    assert len({(r.sketch, *r.knobs.values()) for r in (one, *others)}) == 3
+
+
+def test_other_strategies_make_the_first_proposal_themselves(tmp_path):
+    search = SearchOptions(records=tmp_path, measure=FAST, strategy="random")
+    run = Run(dense(), resolve_target("llvm"), search, trials=1, say=lambda event: None)
+    run.choose_strategy()
+    strategy = make_strategy("random", run.space, seed=0)
+    run.go()
+    (proposed,) = strategy.propose(1)
+    assert run.measured[0].knobs == run.space.sketches[proposed.sketch].values(proposed.indices)

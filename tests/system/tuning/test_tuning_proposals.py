@@ -127,6 +127,31 @@ def test_a_strategy_that_hangs_does_not_keep_the_program(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("ahead", [False, True])
+def test_what_comes_first_is_a_batch_of_its_own(ahead: bool) -> None:
+    diary, first = Diary(), [Candidate(7, (9,))]
+    proposals = Proposals(diary, ahead, lambda: first)
+    proposals.begin(4)
+    assert proposals.take(4) == first and diary.asked == []
+    assert [len(batch) for batch in run(proposals, 2)] == [4, 4]
+
+
+def test_where_nothing_comes_first_the_strategy_is_asked() -> None:
+    diary = Diary()
+    assert len(Proposals(diary, False, list).take(3)) == 3 and diary.asked == [()]
+
+
+def test_what_is_known_by_now_is_left_out() -> None:
+    """The default schedule may be proposed while it is being measured."""
+    proposals = Proposals(Diary(), False)
+    proposals.begin(2)
+    proposals.leave_out(Candidate(0, (0, 1)))
+    assert proposals.take(2) == [Candidate(0, (0, 0))]
+    proposals.begin(1)
+    proposals.leave_out(Candidate(0, (1, 0)))
+    assert proposals.take(1) == [Candidate(0, (2, 0))]  # none left of these: it is asked again
+
+
+@pytest.mark.parametrize("ahead", [False, True])
 def test_a_seed_decides_the_run(ahead: bool) -> None:
     def once() -> list[Candidate]:
         space = SyntheticSpace.standard()

@@ -14,7 +14,7 @@ from autosched import te, template, workload
 from autosched.schedule import Schedule, create_schedule, replay
 from autosched.space.default import default_schedule
 from autosched.space.features import FEATURE_NAMES, FEATURES
-from autosched.space.space import SearchSpace, Sketch, make_sketch, template_space
+from autosched.space.space import COUNTING_S, SearchSpace, Sketch, make_sketch, template_space
 from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.testing.oracle import check_against_reference
@@ -154,6 +154,16 @@ def test_the_points_of_a_space_are_counted_where_that_takes_no_time(monkeypatch:
     assert of_two.valid == 2 * len(feasible(sketch))
     monkeypatch.setattr("autosched.space.space.COUNTING_S", -1.0)
     assert replace(of_two).valid is None
+
+
+def test_counting_ends_once_it_is_seen_to_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first of six sketches took a quarter of the time that all may take."""
+    one = sketch_of(lanes_and_rows)
+    six = SearchSpace(one.workload, one.target, tuple(replace(one, name=str(i)) for i in range(6)))
+    clock = itertools.count()
+    monkeypatch.setattr("autosched.space.space.time.thread_time", lambda: next(clock) * COUNTING_S / 4)
+    assert six.valid is None
+    assert [("valid_points" in s.__dict__) for s in six.sketches] == [True] + [False] * 5
 
 
 def test_a_sketch_without_knobs_is_one_point() -> None:

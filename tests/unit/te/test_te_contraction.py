@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autosched import te
-from autosched.te.reference import contraction
+from autosched.te.contraction import contraction
 from autosched.te.tensor import Tensor
 
 #: `te.reference` is the function; its module is asked for by name
@@ -44,6 +44,30 @@ def _from_two() -> list[Tensor]:
     return [a, te.compute((5,), lambda i: te.sum(a[n - 1 - (i + k)] * a[k], axis=k))]
 
 
+def _grouped() -> list[Tensor]:
+    """Groups of channels: a quotient, a remainder, and an axis of which nothing but the remainder counts."""
+    image, weights, scale = (te.placeholder(n, name=v) for n, v in (((6, 9), "image"), ((4, 3, 11), "w"), ((2,), "s")))
+    c, x = (te.reduce_axis((0, n), name=v) for n, v in ((3, "c"), (11, "x")))
+    taps = lambda o, i, j: image[o // 2 * 3 + c, j] * weights[o, c, x] * scale[i % 2]  # noqa: E731
+    return [image, weights, scale, te.compute((4, 6, 9), lambda o, i, j: te.sum(taps(o, i, j), axis=[c, x]))]
+
+
+def _divided_sum() -> list[Tensor]:
+    """A reduce axis in two digits, of which one is read."""
+    a, b = te.placeholder((5, 12), name="a"), te.placeholder((8, 3), name="b")
+    k = te.reduce_axis((4, 44), name="k")
+    return [a, b, te.compute((5, 3), lambda i, j: te.sum(a[i, k // 4] * b[k // 4 * 0 + 1, j], axis=k))]
+
+
+def _padded(dtype: str) -> list[Tensor]:
+    """Zeros around an image, which no read of a tensor has; groups of channels, as well."""
+    image, weights = te.placeholder((8, 8, 9), dtype, name="image"), te.placeholder((6, 4, 3, 3), dtype, name="w")
+    around = te.constant_exterior(image, 0, axes=(1, 2))
+    c, y, x = (te.reduce_axis((0, n), name=v) for n, v in ((4, "c"), (3, "dy"), (3, "dx")))
+    taps = lambda o, i, j: around[o // 3 * 4 + c, 2 * i + y - 1, j + x - 1] * weights[o, c, y, x]  # noqa: E731
+    return [image, weights, te.compute((6, 4, 9), lambda o, i, j: te.sum(taps(o, i, j), axis=[c, y, x]))]
+
+
 CASES = {
     "float32": lambda: _matmul("float32", "float32"),
     "int8 in int32": lambda: _matmul("int8", "int32"),
@@ -52,6 +76,10 @@ CASES = {
     "conv": _strided_conv,
     "partial axes": _partial_axes,
     "from two": _from_two,
+    "grouped": _grouped,
+    "a divided sum": _divided_sum,
+    "padded": lambda: _padded("float32"),
+    "padded int8": lambda: _padded("int8"),
 }
 
 
@@ -69,11 +97,11 @@ def _inputs(args: list[Tensor]) -> list[np.ndarray]:
 def test_both_ways_agree(make: Callable[[], list[Tensor]], monkeypatch: pytest.MonkeyPatch) -> None:
     args = make()
     inputs = _inputs(args)
-    calls: list[bool] = []
+    found: list[np.ndarray | None] = []
     fast = module.contraction
-    monkeypatch.setattr(module, "contraction", lambda *given: calls.append(True) or fast(*given))
+    monkeypatch.setattr(module, "contraction", lambda *given: found.append(fast(*given)) or found[-1])
     (quick,) = te.reference(args, inputs)
-    assert calls
+    assert [x is not None for x in found] == [True]
     monkeypatch.setattr(module, "LONG", 10**9)
     (slow,) = te.reference(args, inputs)
     assert quick.dtype == slow.dtype
@@ -86,9 +114,11 @@ def test_both_ways_agree(make: Callable[[], list[Tensor]], monkeypatch: pytest.M
         lambda a, k, i: te.max(a[i, k], axis=k),
         lambda a, k, i: te.sum(a[i, k] + 1, axis=k),
         lambda a, k, i: te.sum(a[i, k * k % 50], axis=k),
+        lambda a, k, i: te.sum(a[i, k // 7], axis=k),
+        lambda a, k, i: te.sum(a[i, k // 5 + k % 2], axis=k),
         lambda a, k, i: te.sum(a[i, k].astype("int8").astype("float32"), axis=k),
     ],
-    ids=["max", "not a product", "not affine", "a narrowing cast"],
+    ids=["max", "not a product", "not affine", "parts of groups", "two divisors", "a narrowing cast"],
 )
 def test_what_is_no_contraction(body: Callable[..., object]) -> None:
     a = te.placeholder((6, 50), name="a")
@@ -97,4 +127,18 @@ def test_what_is_no_contraction(body: Callable[..., object]) -> None:
     op = out.op
     spans = {op.axis[0].var: range(6), op.reduce_axis[0].var: range(50)}
     values = {a: np.ones((6, 50), np.float32)}
-    assert contraction(op.body[0], op.axis, spans, {}, values) is None
+    assert contraction(op.body[0], op.axis, spans, {}, values, module._evaluate) is None
+
+
+def test_what_is_tabulated_may_lie_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an index is safe only beside another one, a table over both has places that no point asks for."""
+    a, b = te.placeholder((40,), name="a"), te.placeholder((40, 1600), name="b")
+    k = te.reduce_axis((0, 40), name="k")
+    early = lambda i: te.if_then_else(i >= k, a[i - k], 0.0)  # noqa: E731
+    out = te.compute((40, 1600), lambda i, j: te.sum(early(i) * b[k, j], axis=k))
+    inputs = _inputs([a, b, out])
+    spans = {x.var: range(int(x.extent.value)) for x in (*out.op.axis, *out.op.reduce_axis)}
+    values = dict(zip((a, b), inputs, strict=True))
+    assert contraction(out.op.body[0], out.op.axis, spans, {}, values, module._evaluate) is None
+    toeplitz = np.array([[inputs[0][i - k] if i >= k else 0 for k in range(40)] for i in range(40)])
+    np.testing.assert_array_equal(te.reference([a, b, out], inputs)[0], toeplitz @ inputs[1])

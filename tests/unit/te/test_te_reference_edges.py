@@ -215,3 +215,38 @@ def test_what_is_exact_is_not_rounded_otherwise() -> None:
     empty = te.placeholder((0,), "float32", name="empty")
     twice = te.compute((0,), lambda i: empty[i] * 0.3, name="twice")
     assert spread([empty, twice], [x[:0]], te.reference([empty, twice], [x[:0]])) == [0.0]
+
+
+ALONG = {
+    "as it is": lambda i, j, most: (i, j),
+    "transposed": lambda i, j, most: (j, i),
+    "steps": lambda i, j, most: (2 * i + 1, 6 - j),
+    "clamped": lambda i, j, most: (most(i, 2), j + 1),
+    "a column": lambda i, j, most: (i, 3),
+    "a diagonal": lambda i, j, most: (i, i),
+    "skewed": lambda i, j, most: (i + j, j),
+    "one element": lambda i, j, most: (1, 2),
+}
+
+
+@pytest.mark.parametrize("index", ALONG.values(), ids=ALONG)
+@pytest.mark.parametrize("is_guarded", [False, True])
+def test_reads_along_axes_are_those_of_single_elements(index, is_guarded):
+    """A view of the tensor, or what is taken axis by axis; with a guard, places outside are never asked for."""
+    a = te.placeholder((12, 9), "int32", name="a")
+    data = np.arange(108, dtype="int32").reshape(12, 9)
+
+    def value(i, j):
+        y, x = index(i, j, lambda p, q: te.select(p > q, p, q))
+        if not is_guarded:
+            return a[y, x]
+        return te.if_then_else(te.all(y + 8 < 12, x >= 2), a[y + 8, x - 2], -1)
+
+    def one(i, j):
+        y, x = index(i, j, max)
+        if not is_guarded:
+            return data[y, x]
+        return data[y + 8, x - 2] if y + 8 < 12 and x >= 2 else -1
+
+    (found,) = te.reference([a, te.compute((5, 4), value)], [data])
+    np.testing.assert_array_equal(found, [[one(i, j) for j in range(4)] for i in range(5)])
