@@ -291,7 +291,7 @@ def _create_group(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _store_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     inner = stage.attach.loop
-    fixed_ = stage.is_output or is_part(s, stage) or stage.scan_loop is not None or stage.store.loop is not None
+    fixed_ = stage.is_output or is_part(s, stage) or stage.store.loop is not None
     if inner is None or inner not in inner.stage.loops or fixed_:
         return None
     loops = inner.stage.loops
