@@ -424,8 +424,7 @@ def _double_buffer(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _rolling_buffer(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     """As `store_at`, where no tile outlives its region."""
-    of_scan = stage.scan_loop is not None or s.scans.step_of(stage) is not None
-    if stage.rolls or of_scan or _store_at(s, stage, draw) is None:
+    if stage.rolls or stage.scan_loop or s.scans.step_of(stage) or _store_at(s, stage, draw) is None:
         return None
     return Step("rolling_buffer", stage.name)
 
