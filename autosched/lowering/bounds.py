@@ -20,7 +20,7 @@ from autosched.ir.visit import post_order, substitute
 from autosched.lowering.inline import inline_stages
 from autosched.lowering.rolling import rolling_times
 from autosched.lowering.round_up import reads_fit
-from autosched.lowering.sliding import Slide, find_slide, loop_free
+from autosched.lowering.sliding import Slide, find_blocks, find_slide, loop_free
 from autosched.schedule.loop import covered_extents, loop_extents, ragged, values_of_leaves
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Split, Stage
@@ -48,6 +48,7 @@ class Realization:
     guards:        conditions that the loops must satisfy
     storage:       the elements that are kept;  states: those kept of scans' states
     slide:         the part of the region that an iteration computes, if earlier ones have computed the rest
+    blocks:        loops whose iterations compute a scan's times block after block
     """
 
     stage: Stage
@@ -63,6 +64,7 @@ class Realization:
     guards: list[Expr] = field(default_factory=list)
     clamped: frozenset[int] = frozenset()  #: dimensions along which tiles reach past what may be read
     rolling: dict[Tensor, int] = field(default_factory=dict)  #: outputs of a scan of which only the last times are kept
+    blocks: tuple[Expr, ...] = ()
 
     def window(self, tensor: Tensor) -> Storage:
         """The part of a tensor of this stage that is stored."""
@@ -72,6 +74,9 @@ class Realization:
             return self.storage
         if self.is_passed:
             return Storage.of(tensor)
+        if self.blocks:  # one block of times, behind those of the block before that its steps read
+            reach = self.stage.op.reach[tensor.value_index] or 0
+            return Storage([self.start[0] - reach, *self.start[1:]], [self.extent[0] + reach, *self.extent[1:]])
         whole = Storage.of(tensor)
         places = (whole.start, whole.extent) if not self.stage.op.is_uniform else (self.start, self.extent)
         planes = self.rolling.get(tensor)
@@ -251,12 +256,17 @@ def infer_bounds(
             start, extent = [a.min for a in stage.axis], [a.extent for a in stage.axis]
         else:
             start, extent = _required(stage, done, an)
-        storage, slide = Storage(start, extent), None
+        storage, slide, blocks = Storage(start, extent), None, None
         inner, outer = stage.attach.loop, stage.store.loop
         is_passed = not passed.isdisjoint(stage.op.outputs)
         if is_passed:
             _check_sums(stage, done, an)
             storage = Storage.of(stage.tensor)
+        elif inner is not None and outer is not None and outer is not inner and stage.scan_loop is not None:
+            blocks = _blocks_of_times(stage, done, an)
+            if blocks is not None:
+                start, extent, _ = blocks
+                storage = Storage(start, extent)
         elif inner is not None and outer is not None and outer is not inner:
             storage = Storage(*_required(stage, done, an, outer))
             consumer = done[outer.stage]
@@ -266,10 +276,35 @@ def infer_bounds(
                 storage = _folded(storage, slide.dimension, extent, an)
         states = _states(s, done)
         real = done[stage] = Realization(stage, bodies[stage], start, extent, storage, slide, states, is_passed)
-        if stage.scan_loop is not None and not is_passed:
+        if blocks is not None:
+            real.blocks = blocks[2]
+        elif stage.scan_loop is not None and not is_passed:
             real.rolling = rolling_times(stage, bodies)
         _enter_loops(real, an)
     return done
+
+
+def _blocks_of_times(
+    scan: Stage, done: dict[Stage, Realization], an: Analyzer
+) -> tuple[list[Expr], list[Expr], tuple[Expr, ...]] | None:
+    """The region of a scan of which each iteration of some loops reads the times that come next, and these loops.
+
+    for t.o: .. S[t.o*16 .. t.o*16 + 15]   ->   S goes on from where it was, 16 steps
+    """
+    inner, outer, op = scan.attach.loop, scan.store.loop, scan.op
+    assert isinstance(op, ScanOp) and inner is not None and outer is not None
+    updates = [scan.schedule.stage(u) for u in op.update]
+    if not op.is_uniform or None in op.reach or scan.loops[0] is not scan.scan_loop or not is_const(op.scan_axis.min):
+        return None
+    if any(x.thread for y in updates for x in (*y.loops, *y.loops_around())) or any(x.intrinsic for x in updates):
+        return None
+    consumer = done[outer.stage]
+    if consumer.stage.scan_loop is not None:
+        return None
+    start, extent = _required(scan, done, an, in_blocks=True)
+    loops = find_blocks(start, extent, outer, inner, consumer.extents, consumer.guards, an)
+    has_begun = an.prove(compare("ge", extent[0], op.scan_axis.min))  # the first block holds all of the init
+    return (start, extent, loops) if loops is not None and has_begun else None
 
 
 def _check_sums(stage: Stage, done: dict[Stage, Realization], an: Analyzer) -> None:
@@ -421,6 +456,8 @@ def _reads_stay_inside(real: Realization, axis: Expr, value: Expr, an: Analyzer)
     stage = real.stage
     if stage.attach.kind != "at" or stage.tensor in stage.schedule.scans.storage:
         return False
+    if isinstance(stage.op, ScanOp) and axis is stage.op.scan_axis.var:  # no step makes the times of the init
+        return False
     for e in post_order(real.body):
         if e.op != "read":
             continue
@@ -434,20 +471,24 @@ def _reads_stay_inside(real: Realization, axis: Expr, value: Expr, an: Analyzer)
 
 
 def _required(
-    stage: Stage, done: dict[Stage, Realization], an: Analyzer, outer: Loop | None = None
+    stage: Stage, done: dict[Stage, Realization], an: Analyzer, outer: Loop | None = None, in_blocks: bool = False
 ) -> tuple[list[Expr], list[Expr]]:
-    """The start and extent of the region that is read where the stage is computed, or in an iteration of `outer`."""
+    """The start and extent of the region that is read where the stage is computed, or in an iteration of `outer`; of
+    all times of a scan, unless it is computed `in_blocks`."""
     together = frozenset[Expr]()
     if stage.scope == "shared":  # which serves all work-items of a group at once, virtual ones too
         around = stage.loops_around()
         together = frozenset(x.var for x in around if x.thread.startswith("threadIdx") or x.thread == VTHREAD)
     hulls: list[list[Region] | None] = [[] for _ in stage.axis]
+    begun: list[list[Poly | None]] = [[] for _ in stage.axis]  #: the time at which a block of a scan begins, of inits
     for user, real in done.items():
         reads = [e for e in post_order(real.body) if e.op == "read" and e.value in stage.op.outputs]
         if not reads:
             continue
         offsets, relaxed = _collapsed(user, real.extents, _inside(user, stage, outer) | together)
         relaxed |= {a.var for a in _without_loops(user)}
+        host = done.get(user.attach.stage) if user.attach.kind == "init" and user.attach.stage is not None else None
+        first = an.poly(host.start[0]) if host is not None and relaxed.isdisjoint(host.blocks) else None
         values = {a.var: real.value_at(i, offsets[a]) for i, a in enumerate(user.axis)}
         values.update({a.var: a.min + offsets[a] for a in user.reduce_axis})
         for read in reads:
@@ -458,9 +499,13 @@ def _required(
                     hulls[d] = None
                 else:
                     hull.append(found)
+                    begun[d].append(first)
     start, extent = [], []
-    for a, parts, is_whole in zip(stage.axis, hulls, _whole_axes(stage), strict=True):
-        whole = _hull(parts, an) if parts and not is_whole else None
+    whole_axes = _whole_axes(stage)
+    if in_blocks:
+        whole_axes[0] = False
+    for a, parts, firsts, is_whole in zip(stage.axis, hulls, begun, whole_axes, strict=True):
+        whole = _hull_with_inits(parts, firsts, an) if parts and not is_whole else None
         if whole is None or an.prove_nonneg(whole.width + 1 - an.poly(a.extent)):  # it is the dimension
             start.append(a.min)
             extent.append(a.extent)
@@ -468,6 +513,16 @@ def _required(
             start.append(whole.low.expr())
             extent.append((whole.width + 1).expr())
     return start, extent
+
+
+def _hull_with_inits(parts: list[Region], firsts: list[Poly | None], an: Analyzer) -> Region | None:
+    """The smallest region around all. What the init of a scan reads that is computed in blocks, it reads in the first
+    block, whose times begin at 0: it may be said as well to be read that much further on."""
+    found = _hull(parts, an)
+    if found is not None or not any(f is not None for f in firsts):
+        return found
+    moved = (r if f is None else Region(r.low + f, r.high + f, r.width) for r, f in zip(parts, firsts, strict=True))
+    return _hull(list(moved), an)
 
 
 def _collapsed(

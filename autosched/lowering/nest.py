@@ -15,7 +15,20 @@ from autosched.errors import LowerError
 from autosched.ir import expr as E
 from autosched.ir.expr import Expr
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import THREAD_TAGS, VTHREAD, Allocate, Buffer, For, If, Produce, Stmt, load, seq, substitute_stmt
+from autosched.ir.stmt import (
+    THREAD_TAGS,
+    VTHREAD,
+    Allocate,
+    Buffer,
+    For,
+    If,
+    Produce,
+    Stmt,
+    Store,
+    load,
+    seq,
+    substitute_stmt,
+)
 from autosched.ir.visit import rewrite, substitute
 from autosched.lowering.alongside import side_by_side
 from autosched.lowering.arguments import Binds
@@ -34,6 +47,7 @@ from autosched.schedule.stage import Loop, Split, Stage
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.reduction import REDUCTIONS, Reduction
+from autosched.te.scan import ScanOp
 from autosched.te.tensor import Tensor
 
 
@@ -495,7 +509,27 @@ class _ScanNest(_Nest):
         if i != len(self.leaves) - 1:
             return steps
         first = [self.b.produce(x) for x in self.b.s.stages if x.attach.kind == "init" and x.attach.stage is self.stage]
-        return seq(*first, steps)
+        if not self.real.blocks:
+            return seq(*first, steps)
+        zero = {v: E.const(0, v.dtype) for v in self.real.blocks}
+        is_first = E.logical_and(*(E.compare("eq", v, z) for v, z in zero.items()))
+        return seq(If(is_first, substitute_stmt(seq(*first), zero), self._carried()), steps)
+
+    def _carried(self) -> Stmt:
+        """The last times of the block before, which the first steps of this one read, in front of those of this one."""
+        op, time = self.stage.op, self.stage.scan_loop
+        assert isinstance(op, ScanOp) and time is not None
+        moves: list[Stmt] = []
+        for stage in dict.fromkeys(map(self.b.s.stage, op.update)):
+            nest = _Nest(self.b, stage, self.b.real[stage])
+            kept: list[Stmt] = []
+            for tensor, (buffer, (_, *place)) in zip(stage.op.outputs, nest.places, strict=True):
+                for k in range(op.reach[self.b.s.scans.storage[tensor].value_index] or 0):
+                    last = load(buffer, self.real.extent[0] + k, *place)
+                    kept.append(Store(buffer, (E.const(k), *place), last))
+            guards = [g for g in nest.guards if time.var not in E.variables(g)]
+            moves.append(nest._init_loops([x for x in nest.leaves if not x.is_reduce], seq(*kept), guards))
+        return seq(*moves)
 
 
 def threads_around(stage: Stage) -> list[str]:

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosched.ir.expr import Expr, compare, const, minimum, variables
+from autosched.ir.expr import Expr, compare, const, is_const, minimum, variables
 from autosched.ir.node import order
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
+from autosched.ir.visit import substitute
 from autosched.schedule.stage import Loop
 
 
@@ -73,6 +74,36 @@ def find_slide(
                     found.append((between.index(group[0]), slide))
                     break
     return min(found, key=lambda x: x[0])[1] if found else None
+
+
+def find_blocks(
+    start: list[Expr],
+    extent: list[Expr],
+    outer: Loop,
+    inner: Loop,
+    extents: dict[Loop, Expr],
+    guards: Sequence[Expr],
+    an: Analyzer,
+) -> tuple[Expr, ...] | None:
+    """The variables of the loops inside `outer` down to `inner`, if the region begins at 0 along its first dimension,
+    moves on by its own length in each iteration of all of them, and stays the same along others; else None.
+    """
+    loops = outer.stage.loops
+    between = loops[loops.index(outer) + 1 : loops.index(inner) + 1]
+    low, *others = start
+    if any(x.kind not in ("serial", "unroll") or x.thread for x in between):
+        return None
+    if any(x.var in variables(e) for x in between for e in others):
+        return None
+    weights = _weights(between, extents, an)
+    moved = _movement(an.poly(low), weights, an)
+    length = an.poly(extent[0])
+    if moved is None or moved[0] != length or moved[1] != length:
+        return None
+    first = an.simplify(substitute(low, {v: const(0, v.dtype) for v in weights}))
+    if not is_const(first, 0) or not all(_stays_skipped(g, weights, an) for g in guards):
+        return None
+    return tuple(weights)
 
 
 def _weights(group: list[Loop], extents: dict[Loop, Expr], an: Analyzer) -> dict[Expr, Poly]:

@@ -220,6 +220,8 @@ def _are_apart(a: Expr, b: Expr, buffer: Buffer, an: Analyzer) -> bool:
 
 def _plane(index: Expr, buffer: Buffer, an: Analyzer) -> tuple[Expr, int]:
     """(t, n) where the index is in plane t % n of the n that the buffer consists of; n is 1 where it has no such."""
+    if not buffer.shape:
+        return E.const(0), 1
     size, whole = an.poly(buffer.shape[0]), an.poly(index)
     for factors, c in whole.terms.items():  # t % n * (size / n) is t * (size / n) - t // n * size
         for f in factors:

@@ -101,7 +101,7 @@ def forbid(stage: Stage, action: str) -> None:
             f"{stage.name} is the {kind} of {scan.name}: computed {when}, and stored with it",
             f"{action} {scan.name}" if action in ("compute_at", "set_scope") else f"{action} another stage",
         )
-    if stage.scan_loop is not None and action not in ("compute_at", "set_scope"):
+    if stage.scan_loop is not None and action not in ("compute_at", "store_at", "set_scope"):
         parts = ", ".join(x.name for x in stage.schedule.reads(stage))
         raise Illegal(
             f"{stage.name} is a scan: its times depend on one another", f"schedule its init and update: {parts}"

@@ -248,7 +248,7 @@ def _create_group(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _store_at(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     inner = stage.attach.loop
-    fixed_ = stage.is_output or is_part(s, stage) or stage.scan_loop is not None or stage.store.loop is not None
+    fixed_ = stage.is_output or is_part(s, stage) or stage.store.loop is not None
     if inner is None or inner not in inner.stage.loops or fixed_:
         return None
     loops = inner.stage.loops
@@ -386,7 +386,7 @@ def _double_buffer(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _rolling_buffer(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     """As `store_at`, where no tile outlives its region."""
-    if stage.rolls or _store_at(s, stage, draw) is None or s.scans.step_of(stage) is not None:
+    if stage.rolls or stage.scan_loop or s.scans.step_of(stage) or _store_at(s, stage, draw) is None:
         return None
     return Step("rolling_buffer", stage.name)
 

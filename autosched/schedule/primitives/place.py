@@ -127,6 +127,9 @@ def store_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
     computes only what earlier ones have not: a sliding window. Rows that are needed no more make
     room for new ones: the storage is folded to the rows of one window. The innermost dimension is
     never folded, so that vectors stay whole.
+
+    A scan goes on where it was, if each iteration of the loops in between needs the times that come
+    next: a block of times is kept, and what its first steps read of the block before.
     """
     consumer, loop = _loop_of_a_consumer(s, stage, parent, scope, "store")
     stage.store = Attach("at", consumer, loop)

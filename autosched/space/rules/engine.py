@@ -53,6 +53,7 @@ class Plan:
     is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
     prefetched: set[tuple[Stage, Tensor]] = field(default_factory=set)  #: (stage, what its loops prefetch)
     in_tiles: dict[Stage, Stage] = field(default_factory=dict)  #: an early step of a block of steps -> the last
+    side_of_times: dict[Stage, int] = field(default_factory=dict)  #: times of a scan that a reader goes on by
     placed: int = 0  #: stages of a long pipeline that were placed so far
     extra_work: float = 0.0  #: operations that inlined stages have added so far
     plain_work: float = 0.0  #: operations of the program with every stage stored

@@ -40,21 +40,19 @@ LINE = 64
 MOST_VECTORS = 32
 #: Vectors at least in a row whose first and last ones ask where they are.
 VECTORS_OF_BORDERED = 4
-#: The shortest side of a transposition: neighbours less far apart come as wide loads and shuffles. Rows in registers.
-FEWEST_TURNED, MOST_TURNED = 4, 16
 #: Rows that are written out together; of stages before their readers, and strips of them in a task.
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 FEW_ROWS, STRIPS_OF_TASK = (1, 2, 3, 4), 8
 
 
-def _is_map(plan: Plan, stage: Stage) -> bool:
+def is_map(plan: Plan, stage: Stage) -> bool:
     return stage.is_injective and not analysis.is_opaque(stage) and bool(stage.axis)
 
 
 def steps_over_pixels(plan: Plan, stage: Stage) -> bool:
     """Whether neighbouring pixels of several channels are made of pixels that are no neighbours."""
     if (
-        not _is_map(plan, stage)
+        not is_map(plan, stage)
         or len(stage.axis) < 3
         or not 1 < (analysis.length(stage.axis[-1]) or SHORT) <= analysis.MOST_CHANNELS
     ):
@@ -74,13 +72,13 @@ def _has_pattern(plan: Plan, stage: Stage) -> bool:
     return all(step is not None for steps in _steps_of_pixels(stage) for step in steps)
 
 
-@rule(when=_is_map)
+@rule(when=is_map)
 def whole_rows(plan: Plan, stage: Stage) -> None:
     """Strips of rows in parallel, along which vectors walk; producers may be computed for each strip.
 
     for y: for x: C[y, x]   ->   parallel for t: for s: for x.o: unroll y.i: C[y.i, x.o*16 : x.o*16+16]
     """
-    types = _types(stage)
+    types = types_of(stage)
     if _is_flat(stage):
         _one_row(plan, stage, types)
         return
@@ -125,7 +123,7 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
     for x: for c: C[x, c] = A[2*x, c]   ->   for x.o: unroll p in 3: C[x.o*192 + p*64 : .. + 64] = A[the same pattern]
                                              for x: unroll c: C[x, c] = A[2*x, c]
     """
-    types = _types(stage)
+    types = types_of(stage)
     *outer, x, c = (stage.roots[a] for a in stage.axis)
     channels, n = analysis.length(stage.axis[-1]), analysis.points(stage.axis[-2:])
     ways = ["vectors"] if _has_pattern(plan, stage) else ["one by one", "vectors"]
@@ -143,7 +141,7 @@ def whole_pixels(plan: Plan, stage: Stage) -> None:
     _strips(plan, stage, outer, block, inside)
 
 
-def _runs(stage: Stage) -> list[list[IterVar]]:
+def runs(stage: Stage) -> list[list[IterVar]]:
     """The axes of a stage, those together that follow each other in the result and in all that it reads: one axis."""
     reads, asked = analysis.made_of(stage)
 
@@ -153,97 +151,19 @@ def _runs(stage: Stage) -> list[list[IterVar]]:
         first, second = read.dimension(a), read.dimension(b)
         return first is not None and second == first + 1 and read.tensor.shape[second] is b.extent
 
-    runs = [[stage.axis[0]]]
+    found = [[stage.axis[0]]]
     for a, b in pairwise(stage.axis):
         if asked.isdisjoint((a.var, b.var)) and all(follows(a, b, read) for read in reads):
-            runs[-1].append(b)
+            found[-1].append(b)
         else:
-            runs.append([b])
-    return runs
-
-
-def _turned_run(stage: Stage) -> list[IterVar] | None:
-    """The axes along which neighbours lie in memory of what is read, where they are not the innermost ones of the
-    result, and nothing is read along both."""
-    found: dict[int, None] = {}
-    runs = _runs(stage)
-    column = stage.axis[-1]
-    for a in analysis.made_of(stage)[0]:
-        along = [i for i, run in enumerate(runs) if a.is_contiguous(run[-1])]
-        if a.mentions(column) and not a.is_contiguous(column):
-            found.update(dict.fromkeys(along[:1] or [len(runs) - 1]))
-    turned = list(found)
-    return runs[turned[0]] if len(turned) == 1 and turned[0] < len(runs) - 1 else None
-
-
-def is_turned(plan: Plan, stage: Stage) -> bool:
-    """Whether a stage is a transposition: what it reads lies along another axis than its rows."""
-    if not _is_map(plan, stage) or len(stage.axis) < 2:
-        return False
-    run = _turned_run(stage)
-    return run is not None and not any(analysis.has_fewer(axes, FEWEST_TURNED + 1) for axes in (run, _runs(stage)[-1]))
-
-
-def _turned_loops(stage: Stage) -> tuple[list[Loop], tuple[Loop, int | None], tuple[Loop, int | None]]:
-    """Of a transposition the outer loops, and with their lengths that along what it reads, and that of its rows."""
-    turned, (*others, column) = _turned_run(stage), _runs(stage)
-    assert turned is not None
-    outer = [fuse_all(stage, [stage.roots[a] for a in run]) for run in others if run != turned]
-    both = ((fuse_all(stage, [stage.roots[a] for a in run]), analysis.points(run)) for run in (turned, column))
-    return outer, *both  # type: ignore[return-value]
-
-
-@rule(when=is_turned)
-def turned_tiles(plan: Plan, stage: Stage) -> None:
-    """Transpositions: small squares, whose columns are loaded as rows and turned in registers, along what is read.
-
-    for i: for j: B[i, j] = A[j, i]   ->   parallel for i.o: for j.o: for i.m: unroll i.i: B[i.i, j.o*16 : +16] = ..
-    """
-    whole = max(1, plan.machine.vector_bytes // max(t.bytes for t in _types(stage)))
-    sides = [max(2, whole // 2), whole]
-    rows = [min(MOST_TURNED, max(FEWEST_TURNED, whole // n)) for n in (4, 2)]
-    outer, (along, length), (column, width) = _turned_loops(stage)
-
-    def fitting(values: Sequence[int], n: int | None) -> list[int]:
-        return [v for v in values if n is None or v <= n] or [values[0]]
-
-    def cut(loop: Loop, n: int | None, name: str, values: Sequence[int]) -> tuple[Loop, ...]:
-        """Whole squares, of sides that divide the length or of which the last one moves back to end at the edge."""
-        sides = fitting(values, n)
-        sides = [v for v in sides if n is not None and n % v == 0] or sides
-        moves = n is not None and max(sides) <= n and loop.root is not None
-        squares, side = stage.split(loop, factor=plan.knob(stage, name, sides), tail="auto" if moves else "guard")
-        several, count = fitting(powers(1, 64), n and -(-n // min(sides))), {"lanes": "blocks", "near": "strips"}[name]
-        outer, squares = stage.split(squares, factor=plan.knob(stage, count, several))
-        if moves:  # the one at the edge is like all others
-            stage.pragma(squares, "loop_partition_hint", 0)
-        return outer, squares, side
-
-    blocks, block, lane = cut(column, width, "lanes", sides)
-    task, strip, near = cut(along, length, "near", rows)
-    stage.reorder(*outer, task, blocks, block, strip, near, lane)
-    stage.unroll(near)
-    stage.vectorize(lane)
-    task = fuse_all(stage, [*outer, task, blocks])
-    stage.parallel(task)
-    plan.offer(stage, task=task)
-
-
-def squares(plan: Plan, stage: Stage) -> None:
-    """The same for a stage that is computed at a loop of another: squares of vectors, row after row."""
-    whole = max(1, plan.machine.vector_bytes // max(t.bytes for t in _types(stage)))
-    outer, (along, _), (column, _) = _turned_loops(stage)
-    block, lane = stage.split(column, factor=whole)
-    strip, near = stage.split(along, factor=whole)
-    stage.reorder(*outer, strip, block, near, lane)
-    stage.unroll(near)
-    stage.vectorize(lane)
+            found.append([b])
+    return found
 
 
 def mixes_channels(plan: Plan, stage: Stage) -> bool:
     """Whether the few channels of a pixel are made in different ways, or of other channels: lanes along a row would
     differ by channel then. It looks through stages that are not settled yet, and of which each element is used once."""
-    if not _is_map(plan, stage) or len(stage.axis) < 2:
+    if not is_map(plan, stage) or len(stage.axis) < 2:
         return False
     waiting = [(stage, stage.axis[-2], stage.axis[-1])]
     seen = {stage}
@@ -282,7 +202,7 @@ def planes_of_pixels(plan: Plan, stage: Stage) -> None:
     for x: for c: C[x, c] = f(A[x, 0], A[x, 1], c)   ->   for x.o: unroll c: C[x.o*16 : x.o*16+16, c] = f(.., c)
     """
     *outer, x, c = (stage.roots[a] for a in stage.axis)
-    widths = long_lanes(plan.machine, _types(stage), analysis.length(stage.axis[-2]))
+    widths = long_lanes(plan.machine, types_of(stage), analysis.length(stage.axis[-2]))
     block, lane = stage.split(x, factor=plan.knob(stage, "lanes", widths))
     stage.reorder(block, c, lane)
     stage.unroll(c)
@@ -295,7 +215,7 @@ def planes_of_pixels(plan: Plan, stage: Stage) -> None:
 
 def _lies_in_blocks(plan: Plan, stage: Stage) -> bool:
     """Whether rows are read in blocks, and nothing that may yet be inlined is read in other ways."""
-    if not _is_map(plan, stage):
+    if not is_map(plan, stage):
         return False
     sources = (plan.s.stage(a.tensor) for a in analysis.accesses(stage))
     is_settled = all(x.is_placeholder or not x.is_injective for x in sources)
@@ -314,7 +234,7 @@ def blocks_of_rows(plan: Plan, stage: Stage) -> None:
     found = analysis.blocks(stage, stage.axis[-1])
     longest = max(found)
     along, part = stage.split(row, factor=longest)
-    widths = long_lanes(plan.machine, _types(stage), longest if (walks := longest >= SHORT) else None)
+    widths = long_lanes(plan.machine, types_of(stage), longest if (walks := longest >= SHORT) else None)
     lanes = plan.knob(stage, "lanes", widths)
     if walks:
         block, lane = stage.split(part, factor=lanes)
@@ -339,7 +259,7 @@ def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: li
     strip, line = stage.split(y, factor=plan.knob(stage, "rows", ROWS if shares else (1, 2, 4)))
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
     if shares:
-        _limit_written_out(plan, stage, _types(stage))
+        _limit_written_out(plan, stage, types_of(stage))
         limit_colliding_rows(plan, stage)
         stage.reorder(*outer, task, strip, block, line, *inside)
         stage.unroll(line)
@@ -410,7 +330,7 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
         return
     if not stage.axis:
         return
-    types = _types(stage)
+    types = types_of(stage)
     at_root = stage.attach.kind == "root"
     host = stage.attach.stage
     if host is not None and not at_root and len(stage.axis) < len(host.axis) - _has_channels(host):
@@ -447,7 +367,7 @@ def _strips_of_producer(plan: Plan, stage: Stage, outer: list[Loop], block: Loop
     stage.unroll(line)
     stage.vectorize(lane)
     stage.parallel(fuse_all(stage, [*outer, task]))
-    _limit_written_out(plan, stage, _types(stage))
+    _limit_written_out(plan, stage, types_of(stage))
     limit_colliding_rows(plan, stage)
 
 
@@ -464,7 +384,7 @@ def _is_padding(stage: Stage) -> bool:
 def _long_row(plan: Plan, stage: Stage) -> int:
     """How many innermost axes, which are one axis of all that is read, make a long row: most of a vector at the end of
     a short one would be a rest. Enough rows are left for all threads, and producers keep the rows that they have."""
-    run, inner = len(_runs(stage)[-1]), _joined(stage.axis)
+    run, inner = len(runs(stage)[-1]), _joined(stage.axis)
     if _has_producers(stage):
         return inner
     while inner < run and analysis.has_fewer(stage.axis[-inner:], LONG):
@@ -503,7 +423,7 @@ def in_vectors(
     are those of all stages that are `alike`, by a knob of their `owner`: where borders are asked for, so many that most
     vectors of a row do not."""
     outer, row, n = _row(stage, axes)
-    types = {t for x in alike for t in _types(x)}
+    types = {t for x in alike for t in types_of(x)}
     widths = long_lanes(plan.machine, sorted(types, key=str), n)
     if n is not None and any(map(_asks_along_rows, alike)):
         widths = [w for w in widths if VECTORS_OF_BORDERED * w <= n] or widths[:1]
@@ -530,7 +450,7 @@ def _asks_along_rows(stage: Stage) -> bool:
     return False
 
 
-def _types(stage: Stage) -> list[DType]:
+def types_of(stage: Stage) -> list[DType]:
     """The types of the elements that a statement of this stage handles, intermediate results included."""
     found = {stage.tensor.dtype}
     for e in post_order(stage.body):

@@ -20,7 +20,7 @@ from typing import Any
 from autosched.ir.expr import is_const, variables
 from autosched.ir.visit import post_order
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import analysis, rows
+from autosched.space.rules import analysis, rows, turned
 from autosched.space.rules.analysis import Access, lanes, long_lanes, powers
 from autosched.space.rules.engine import (
     Place,
@@ -73,10 +73,18 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
     assert isinstance(op, ScanOp)
     carried = sum(t.dtype.bytes for t in op.outputs if _wants_last(plan, t))
     is_long = not analysis.has_fewer([op.scan_axis], SHORT)
-    places = [] if stage.is_output or (carried and is_long) else common_places(plan, stage)[-1:]
-    turned = _turned_reads(plan, stage)
-    way = plan.choose(stage, "at", [*(p.name for p in places), ROOT])
-    if way != ROOT:
+    places, in_blocks = _places_of(plan, stage)
+    if carried and is_long and not in_blocks:
+        places = []
+    across = _turned_reads(plan, stage)
+    way = plan.choose(stage, "at", [*(p.name for p in places), *([] if in_blocks else [ROOT])])
+    if in_blocks:
+        host, loop = places[0].stage, places[0].loop
+        stage.compute_at(host, loop)
+        stage.store_at(host, host.loops[host.loops.index(loop) - 1])
+        if not any(plan.s.stage(x.outputs[0]).reduce_axis for x in op.steps):
+            stage.unroll(stage.loops[0])
+    elif way != ROOT:
         host, loop = places[0].stage, places[0].loop
         stage.compute_at(host, loop)
     else:
@@ -84,7 +92,7 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
         free = [x for x, is_free in zip(others, op.independent, strict=True) if is_free]
         kept = [x for x in others if x not in free]
         if free[-1] is others[-1]:
-            least, most = (max(1, b // stage.tensor.dtype.bytes) for b in (TURNED_STRIP if turned else STRIP))
+            least, most = (max(1, b // stage.tensor.dtype.bytes) for b in (TURNED_STRIP if across else STRIP))
             if carried:  # from one time to the next in registers
                 most = max(least, REGISTERS * plan.machine.vector_bytes // carried)
             free[-1], inner = stage.split(free[-1], factor=plan.knob(stage, "width", powers(least, most)))
@@ -96,10 +104,20 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
         host, loop = stage, fuse_all(stage, free)
         stage.parallel(loop)
     assert stage.scan_loop is not None
-    for read in turned:
+    for read in across:
         each_step = isinstance(read, _TurnedRead) and read.in_each_step
-        _turn(plan, read, *((stage, stage.scan_loop) if each_step else (host, loop)))
+        side = plan.side_of_times.get(host) if in_blocks and not each_step else None
+        _turn(plan, read, *((stage, stage.scan_loop) if each_step else (host, loop)), side)
     plan.offer(stage, **{STEP: stage.scan_loop})
+
+
+def _places_of(plan: Plan, scan: Stage) -> tuple[list[Place], bool]:
+    """Where a scan may be computed in what reads it; and whether it goes on there in blocks of times."""
+    places = [] if scan.is_output else common_places(plan, scan)
+    in_blocks = bool(places) and places[-1].name == turned.TIMES and analysis.goes_in_blocks(scan)
+    if not in_blocks and any(p.name == turned.TIMES for p in places):  # each block would begin anew
+        places = places[:1]
+    return places[-1:], in_blocks
 
 
 def _has_products(plan: Plan, op: ScanOp) -> bool:
@@ -157,7 +175,7 @@ def _turned_reads(plan: Plan, scan: Stage) -> list[_TurnedRead | Stage]:
     for tensor, ways in found.items():
         source, dimensions, along = s.stage(tensor), {d for d, _ in ways}, {lies for _, lies in ways}
         d = dimensions.pop()
-        if not source.is_output and rows.is_turned(plan, source) and set(s.consumers(source)) <= {*inits, *steps}:
+        if not source.is_output and turned.is_turned(plan, source) and set(s.consumers(source)) <= {*inits, *steps}:
             reads.append(source)
         elif not dimensions and d is not None and along & {"time", "sum"}:
             in_each_step = "time" not in along
@@ -178,7 +196,7 @@ def _turned_along(a: analysis.Access, step: Stage) -> tuple[int | None, str]:
     return a.dimension(step.axis[-1]), along
 
 
-def _turn(plan: Plan, read: _TurnedRead | Stage, host: Stage, loop: Loop) -> None:
+def _turn(plan: Plan, read: _TurnedRead | Stage, host: Stage, loop: Loop, side: int | None = None) -> None:
     """What a strip of places reads at all times is turned in registers before, a square of it at a time.
 
     for t: for j: S[t, j] = S[t-1, j] + X[j, t]   ->   T[t, j] = X[j, t];  for t: S[t, 0:16] = S[t-1, ..] + T[t, 0:16]
@@ -186,7 +204,7 @@ def _turn(plan: Plan, read: _TurnedRead | Stage, host: Stage, loop: Loop) -> Non
     copy = read if isinstance(read, Stage) else read.copied(plan)
     plan.done[copy] = scan_side_by_side.name
     copy.compute_at(host, loop)
-    rows.squares(plan, copy)
+    turned.squares(plan, copy, side)
 
 
 def _scan_of(plan: Plan, stage: Stage) -> Stage | None:
@@ -208,6 +226,10 @@ def step_in_vectors(plan: Plan, stage: Stage) -> None:
     if not places:
         return
     *outer, row = places
+    host = scan.attach.stage
+    if host in plan.side_of_times:
+        stage.vectorize(stage.split(row, factor=plan.side_of_times[host])[1])
+        return
     n, types = analysis.length(stage.axis[-1]), [t.dtype for t in scan.op.outputs]
     _, lane = stage.split(row, factor=plan.knob(scan, "lanes", long_lanes(plan.machine, types, n)))
     stage.vectorize(lane)
@@ -529,7 +551,7 @@ def _turn_before(plan: Plan, sums: Stage, operand: Tensor, dimension: int) -> No
     copy = plan.s[plan.s.cache_read(operand, "global", [sums])]
     copy.transform_layout(lambda *i: [*(x for d, x in enumerate(i) if d != dimension), i[dimension]])
     plan.done[copy] = products_in_a_step.name
-    (rows.turned_tiles if rows.is_turned(plan, copy) else rows.whole_rows)(plan, copy)
+    (turned.turned_tiles if turned.is_turned(plan, copy) else rows.whole_rows)(plan, copy)
 
 
 def _is_row_in_a_step(plan: Plan, stage: Stage) -> bool:

@@ -7,6 +7,8 @@ import pytest
 from test_rules_cpu import LLVM, check
 
 from autosched import te, topi
+from autosched.ir.stmt import Allocate, walk
+from autosched.lowering import lower_structure
 from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.interpreter import interpret
 from autosched.schedule.schedule import create_schedule
@@ -235,10 +237,31 @@ def test_few_rows_are_not_turned_nor_what_is_read_both_ways():
     assert not any(x.name.endswith(".global") for x in planned(*smoothed(40, 9)).s.stages)
 
 
-def test_a_transposition_before_a_scan_is_made_for_each_strip():
-    plan = planned(*row_sums(), cumsum_at="root")
-    (turned,) = [x for x in plan.s.stages if x.name == "T_transpose"]
-    assert turned.attach.stage is plan.s["cumsum"]
+def test_sums_along_rows_go_on_block_by_block():
+    """Squares of what is read and of what is stored are turned in registers, and the state stays there between them."""
+    plan = planned(*row_sums())
+    turned, scan, result = (plan.s[x] for x in ("T_transpose", "cumsum", "T_transpose_1"))
+    assert scan.attach.loop is turned.attach.loop is result.loops[-3], "a block of times"
+    assert scan.store.loop is result.loops[-4], "a strip of rows"
+    body = lower_structure(plan.s, [plan.s["x"].tensor, result.tensor], LLVM).function.body
+    (states,) = [x.buffer for x in walk(body) if isinstance(x, Allocate) and x.buffer.name == "cumsum"]
+    assert [n.value for n in states.shape] == [9, 8], "a block, and the time before it"
+
+
+def test_scans_read_backwards_are_made_at_once():
+    x, reversed_sums = backward_sums()
+    plan = planned(x, reversed_sums)
+    assert plan.s["sums"].store.loop is None
+    check((x, reversed_sums), most=4)
+
+
+def backward_sums(rows=24, columns=40):
+    """x[rows, columns] -> the sums of each row's first elements, the longest first."""
+    x, state = te.placeholder((rows, columns), name="x"), te.placeholder((columns, rows), name="state")
+    first = te.compute((1, rows), lambda _, i: x[i, 0], name="first")
+    step = te.compute((columns, rows), lambda t, i: state[t - 1, i] + x[i, t], name="step")
+    sums = te.scan(first, step, state, name="sums")
+    return x, te.compute((rows, columns), lambda i, t: sums[columns - 1 - t, i], name="backward")
 
 
 @pytest.mark.parametrize("at", ["task", "root"])

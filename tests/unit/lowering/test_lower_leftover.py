@@ -37,12 +37,13 @@ def test_sums_that_are_read_back(parallel: bool) -> None:
         check_against_reference([a, r], s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
 
 
-def test_lanes_of_a_sum() -> None:
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_lanes_of_a_sum(shape: tuple[int, ...]) -> None:
     """A vectorized reduce loop: what is left over is combined four lanes at a time."""
     n = te.var("n")
     a = te.placeholder((n,), "int32", name="A")
     k = te.reduce_axis((0, n), "k")
-    r = te.compute((1,), lambda i: te.sum(a[k], axis=k), name="R")
+    r = te.compute(shape, lambda *_: te.sum(a[k], axis=k), name="R")
     s = create_schedule(r)
     s[r].split("k", factor=32)
     s[r].vectorize("k.inner")
