@@ -47,6 +47,10 @@ def _ref(mask: Value | None) -> str:
     return "" if mask is None else mask.ref
 
 
+#: operators of `combine_lanes` for which LLVM has an instruction, and of which the order is the same to everybody
+_LANES_IN_ANY_ORDER = {"bitand": "and", "bitor": "or", "bitxor": "xor"}
+
+
 class Expressions:
     """Emits the expressions of one function. `bound` gives a variable its value."""
 
@@ -208,6 +212,8 @@ class Expressions:
     def _combine_lanes(self, op: str, v: Value) -> Value:
         """Half on half, until one lane is left: see `ir.expr.combine_lanes`."""
         w, of, lanes = self.w, v.dtype, v.dtype.lanes
+        if op in _LANES_IN_ANY_ORDER and lanes > 1:
+            return w.intrinsic(f"vector.reduce.{_LANES_IN_ANY_ORDER[op]}", of.scalar, [v])
         if lanes % 2 or lanes == 2:
             last = w.extract(v, lanes - 1)
             first = w.extract(v, 0) if lanes == 2 else self._combine_lanes(op, w.shuffle(v, range(lanes - 1)))
