@@ -17,6 +17,7 @@ import llvmlite.binding as llvm
 from autosched.codegen.lanes import line_of, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_dot import dot
+from autosched.codegen.llvm_math import inlined, usual
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_ops import (
     LLVM_OPS,
@@ -31,10 +32,11 @@ from autosched.codegen.llvm_ops import (
 )
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, memory_type, register_type, typed
 from autosched.codegen.signature import PACKED_PREFIX
+from autosched.codegen.value_range import ValueRanges
 from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory
 from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
-from autosched.ir.expr import Expr, const, is_const, is_index
+from autosched.ir.expr import OPS, Expr, const, is_const, is_index
 from autosched.ir.ranges import Ranges
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
@@ -45,6 +47,10 @@ _COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 
 def _ref(mask: Value | None) -> str:
     return "" if mask is None else mask.ref
+
+
+#: operators of `combine_lanes` for which LLVM has an instruction, and of which the order is the same to everybody
+_LANES_IN_ANY_ORDER = {"bitand": "and", "bitor": "or", "bitxor": "xor"}
 
 
 class Expressions:
@@ -148,7 +154,8 @@ class Expressions:
             plain = legal(e, HALF_ARITHMETIC)
             if plain is not e:
                 return self.value(plain)
-            return LLVM_OPS[e.op](self.w, e.dtype, [self.value(a) for a in e.args])
+            args = [self.value(a) for a in e.args]
+            return self._usual(e, args) or LLVM_OPS[e.op](self.w, e.dtype, args)
         if e.op not in STRUCTURAL:
             raise BuildError(
                 f"the operator {e.op!r} cannot reach code generation", asked=repr(e), legal="lower the function first"
@@ -180,6 +187,14 @@ class Expressions:
             case _:
                 return self._shortcut(e, e.args[0], const(True, e.dtype), e.args[1])
 
+    def _usual(self, e: Expr, args: Sequence[Value]) -> Value | None:
+        """A function of a value that needs nothing special there; None where that is not known."""
+        needed = usual(e.op, e.dtype) if OPS[e.op].kind == "math" else None
+        found = None if needed is None else ValueRanges.of(e.args[0], self.ranges)
+        if needed is None or found is None or not found.within(needed):
+            return None
+        return inlined(self.w, e.op, e.dtype, args, is_usual=True)
+
     def _bound_to(self, e: Expr) -> Value:
         found = self.variables.get(e)
         if found is None:
@@ -208,6 +223,8 @@ class Expressions:
     def _combine_lanes(self, op: str, v: Value) -> Value:
         """Half on half, until one lane is left: see `ir.expr.combine_lanes`."""
         w, of, lanes = self.w, v.dtype, v.dtype.lanes
+        if op in _LANES_IN_ANY_ORDER and lanes > 1:
+            return w.intrinsic(f"vector.reduce.{_LANES_IN_ANY_ORDER[op]}", of.scalar, [v])
         if lanes % 2 or lanes == 2:
             last = w.extract(v, lanes - 1)
             first = w.extract(v, 0) if lanes == 2 else self._combine_lanes(op, w.shuffle(v, range(lanes - 1)))
@@ -400,7 +417,8 @@ class Expressions:
         same_type = all(a.dtype == e.dtype for a in e.args)
         exact = e.op != "cast" and same_type and all(map(self.ranges.fits, (e, *e.args)))
         if same_type and (e.op in _RING or exact):
-            return LLVM_OPS[e.op](self.w, e.dtype, [self.value(a) for a in e.args])
+            args = [self.value(a) for a in e.args]
+            return self._usual(e, args) or LLVM_OPS[e.op](self.w, e.dtype, args)
         return extend(self.w, self.index(e), e.dtype)
 
 

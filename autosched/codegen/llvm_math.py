@@ -21,22 +21,24 @@ import numpy as np
 from autosched.codegen import llvm_math_tables as tables
 from autosched.codegen.llvm_text import Value, Writer, constant, mangled, register_type, typed
 from autosched.ir.dtype import BOOL, DType, dtype
+from autosched.ir.ranges import Interval
 
 _Numbers = Mapping[int, Sequence[float]]  #: bits of the type -> numbers
 _INTS = {32: dtype("int32"), 64: dtype("int64")}
 
 
-def inlined(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value | None:
+def inlined(w: Writer, name: str, of: DType, args: Sequence[Value], is_usual: bool = False) -> Value | None:
     """Call inline code for the function `name` of operands of type `of`; None where there is none.
 
+    With `is_usual`, code for operands that lie in `usual` alone, where it gives the same bits.
     There is none on a CPU without fused multiply-add, where the exact steps would be calls.
     """
     formula = INLINE.get((name, of.bits))
     if formula is None or not w.module.abilities.fuses:
         return None
-    symbol, kind = f"math.{name}.{mangled(of)}", register_type(of)
+    symbol, kind = f"math.{name}.{'usual.' if is_usual else ''}{mangled(of)}", register_type(of)
     if w.module.first(symbol):
-        f = _Formula(Writer(w.module), of)
+        f = _Formula(Writer(w.module), of, is_usual)
         parameters = [Value(f"%x{i}", of) for i in range(len(args))]
         f.w.do(f"ret {typed(formula(f, *parameters))}")
         header = f"define internal {kind} @{symbol}({', '.join(map(typed, parameters))})"
@@ -62,9 +64,10 @@ def by_lanes(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value:
 class _Formula:
     """Arithmetic on values of one float type, with numbers standing for constants."""
 
-    def __init__(self, w: Writer, of: DType) -> None:
+    def __init__(self, w: Writer, of: DType, is_usual: bool = False) -> None:
         self.w = w
         self.of = of
+        self.is_usual = is_usual  #: whether arguments need nothing special
         self.ints = _INTS[of.bits].with_lanes(of.lanes)
         self.truth = BOOL.with_lanes(of.lanes)
         info = np.finfo(of.scalar.numpy)
@@ -185,8 +188,8 @@ def _exponential(base: float) -> Callable[[_Formula, Value], Value]:
 
     def formula(f: _Formula, x: Value) -> Value:
         log2 = math.log2(base)
-        remains = f.compare("uge", x, (1 - f.bias - f.mantissa - 1) / log2)
-        x = f.at_most(x, (f.bias + 2) / log2)
+        remains = None if f.is_usual else f.compare("uge", x, (1 - f.bias - f.mantissa - 1) / log2)
+        x = x if f.is_usual else f.at_most(x, (f.bias + 2) / log2)
         m, power = f.nearest(x, log2 / 2)
         r = x
         for part in log_2[f.of.bits]:
@@ -194,7 +197,8 @@ def _exponential(base: float) -> Callable[[_Formula, Value], Value]:
         slope = f.polynomial(r, coefficients)
         if base == math.e:
             slope = f.fma(r, slope, 1.0)
-        return f.select(remains, f.mul(f.mul(f.fma(r, slope, 1.0), power), power), 0.0)
+        result = f.mul(f.mul(f.fma(r, slope, 1.0), power), power)
+        return result if remains is None else f.select(remains, result, 0.0)
 
     return formula
 
@@ -271,6 +275,9 @@ def _logarithm(combine: Callable[[_Formula, Value, Value], Value]) -> Callable[[
     """log(x) = e * log(2) + log(m) with x = m * 2^e, m near 1; denormals are scaled up first."""
 
     def formula(f: _Formula, x: Value) -> Value:
+        if f.is_usual:
+            e, _, m = f.split(x, _mantissas_from(f))
+            return combine(f, e, f.sub(m, 1.0))
         denormal = f.compare("olt", x, f.tiny)
         scaled = f.select(denormal, f.mul(x, 2.0**f.mantissa), x)
         e, _, m = f.split(scaled, _mantissas_from(f))
@@ -340,8 +347,8 @@ def _angle(name: str, ahead: int) -> Callable[[_Formula, Value], Value]:
         sign = f.integer("and", f.integer("shl", quadrant, f.of.bits - 2), -1 << (f.of.bits - 1))
         if name == "sin":  # an odd function
             sign = f.w.binary("xor", sign, f.integer("and", f.bits(x), -1 << (f.of.bits - 1)))
-        usual = f.from_bits(f.w.binary("xor", f.bits(f.w.select(odd, cosine, sine)), sign))
-        return f.rarely(f.compare("ogt", size, _FAR), name, x, usual)
+        near = f.from_bits(f.w.binary("xor", f.bits(f.w.select(odd, cosine, sine)), sign))
+        return near if f.is_usual else f.rarely(f.compare("ogt", size, _FAR), name, x, near)
 
     return formula
 
@@ -366,3 +373,16 @@ INLINE: dict[tuple[str, int], Callable[..., Value]] = {
     ("sin", 32): _angle("sin", 0),
     ("cos", 32): _angle("cos", 1),
 }
+
+
+def usual(name: str, of: DType) -> Interval | None:
+    """The operands of a function that need nothing special: no overflow, pole or denormal, no far angle."""
+    if (name, of.bits) not in INLINE:
+        return None
+    info = np.finfo(of.scalar.numpy)
+    bases = {"exp": math.e, "exp2": 2.0, "exp10": 10.0}
+    if name in bases:  # all results are normal numbers
+        return Interval((info.minexp + 1) / math.log2(bases[name]), (info.maxexp - 1) / math.log2(bases[name]))
+    if name in ("log", "log2", "log10"):
+        return Interval(float(info.tiny), float(info.max))
+    return Interval(-_FAR, _FAR) if name in ("sin", "cos") else None

@@ -39,6 +39,7 @@ from autosched.lowering.masks import choose_lanes, cut_masks
 from autosched.lowering.nest import build_nests
 from autosched.lowering.partition import partition_loops
 from autosched.lowering.reads import check_reads
+from autosched.lowering.settled import stop_when_settled
 from autosched.lowering.simplify_stmt import replace_exprs, simplify_stmt
 from autosched.lowering.storage import flatten_buffers, retarget, reuse_storage
 from autosched.lowering.stores import align_streams
@@ -161,6 +162,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("share_storage", _on_body(reuse_storage, Program.analyzer)),
     ("simplify_flat", _simplify),
     ("vectorize", _on_body(vectorize_loops, Program.analyzer, lambda p: p.target.kind == "llvm")),
+    ("stop_when_settled", _on_body(stop_when_settled, Program.analyzer, only="llvm")),
     ("unroll", _on_body(unroll_loops)),
     ("align_streams", _on_body(align_streams, Program.analyzer, only="llvm")),
     ("bind_threads", bind_threads),

@@ -44,6 +44,8 @@ STRIP = (256, 4096)
 TURNED_STRIP = (64, 1024)
 #: Vector registers for the states of a strip of which only the last times are wanted.
 REGISTERS = 16
+#: Vectors of a state in registers, at least: each operation waits for the one before in its vector.
+CHAINS = 4
 #: Operations of one update in a step of which threads may have a share, and of which they are sure to gain.
 LEAST_SHARED, SURELY_SHARED = 1 << 17, 1 << 22
 #: Steps that tiles of places take together.
@@ -56,6 +58,8 @@ BATCHES = (1, 2, 4, 8, 16)
 VECTORS_OF_ROW = (1, 2, 4, 8, 16)
 #: The loop over time, as a place for what a step needs.
 STEP = "step"
+#: The loop over the vectors of a reader, as a place for a scan.
+VECTOR = "vector"
 
 
 def _has_places(plan: Plan, stage: Stage) -> bool:
@@ -74,9 +78,9 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
     carried = sum(t.dtype.bytes for t in op.outputs if _wants_last(plan, t))
     is_long = not analysis.has_fewer([op.scan_axis], SHORT)
     places, in_blocks = _places_of(plan, stage)
-    if carried and is_long and not in_blocks:
-        places = []
     across = _turned_reads(plan, stage)
+    if carried and is_long and not in_blocks:
+        places = [] if across or stage.is_output else _vector_of_reader(plan, stage)
     way = plan.choose(stage, "at", [*(p.name for p in places), *([] if in_blocks else [ROOT])])
     if in_blocks:
         host, loop = places[0].stage, places[0].loop
@@ -87,6 +91,8 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
     elif way != ROOT:
         host, loop = places[0].stage, places[0].loop
         stage.compute_at(host, loop)
+        if way == VECTOR:
+            _limit_lanes(plan, stage, host, carried)
     else:
         time, *others = stage.loops
         free = [x for x, is_free in zip(others, op.independent, strict=True) if is_free]
@@ -118,6 +124,37 @@ def _places_of(plan: Plan, scan: Stage) -> tuple[list[Place], bool]:
     if not in_blocks and any(p.name == turned.TIMES for p in places):  # each block would begin anew
         places = places[:1]
     return places[-1:], in_blocks
+
+
+def _vector_of_reader(plan: Plan, scan: Stage) -> list[Place]:
+    """Where one vector of its only reader is computed, which reads a vector of places: states are in registers there,
+    and no memory is needed for them. None if there is no such place."""
+    readers = analysis.readers(scan)
+    if len(readers) != 1 or not readers[0].is_injective or len(readers[0].loops) < 2:
+        return []
+    (reader,), own = readers, tuple(a.var for a in readers[0].axis)
+    at_own = all(a.indices[1:] == own for a in analysis.accesses(reader) if a.tensor in scan.op.outputs)
+    block, lane = reader.loops[-2:]
+    in_vectors = lane.kind == "vectorize" and block.kind == "serial" and plan.knob_of(reader, "lanes") is not None
+    return [Place(VECTOR, reader, block)] if at_own and in_vectors else []
+
+
+def _limit_lanes(plan: Plan, scan: Stage, reader: Stage, carried: int) -> None:
+    """States that are carried from one time to the next, so many bytes of them in a place, fit into registers, and are
+    enough of them for a step to go on with others while it waits for one."""
+    lanes = plan.knob_of(reader, "lanes")
+    most = REGISTERS * plan.machine.vector_bytes // carried
+    fitting = [v for v in plan.s.knobs[lanes.name].values if v <= most]
+    least = CHAINS * plan.machine.vector_bytes // max(t.dtype.bytes for t in scan.op.outputs)
+    if fitting:
+        plan.s.constrain(lanes <= most, f"a vector of {scan.name} is more than there are registers")
+        plan.s.constrain(lanes >= min(least, fitting[-1]), f"each step of {scan.name} would wait for the one before")
+
+
+def _is_in_a_vector(scan: Stage) -> bool:
+    """Whether a scan is computed for one vector of its reader."""
+    host = scan.attach.stage
+    return host is not None and host.loops[-1].kind == "vectorize" and scan.attach.loop is host.loops[-2]
 
 
 def _has_products(plan: Plan, op: ScanOp) -> bool:
@@ -229,6 +266,9 @@ def step_in_vectors(plan: Plan, stage: Stage) -> None:
     host = scan.attach.stage
     if host in plan.side_of_times:
         stage.vectorize(stage.split(row, factor=plan.side_of_times[host])[1])
+        return
+    if _is_in_a_vector(scan):
+        stage.vectorize(row)
         return
     n, types = analysis.length(stage.axis[-1]), [t.dtype for t in scan.op.outputs]
     _, lane = stage.split(row, factor=plan.knob(scan, "lanes", long_lanes(plan.machine, types, n)))
