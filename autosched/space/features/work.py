@@ -265,7 +265,13 @@ def _loaded(load: Expr, site: Site, machine: Machine, prints: Footprints) -> Exp
     """Registers for all that the copies of a load touch. Windows of neighbouring copies share most of what they read:
     there are no more loads than there are places where they begin."""
     apart = _vectors(load.args, load.dtype.bytes, site, machine)
-    begin = reduce(mul, prints.sides((load.value, load.args), frozenset(x.var for x in site.copies)), const(1))
+    inside = (variables(e) for e in post_order(load.args) if e.op in ("floordiv", "floormod"))
+    copies = frozenset(x.var for x in site.copies)
+    cut = copies & frozenset[Expr]().union(*inside)
+    begin = reduce(mul, prints.sides((load.value, load.args), copies), const(1))
+    if cut:  # a quotient has no more places than iterations
+        others = reduce(mul, prints.sides((load.value, load.args), copies - cut), const(1))
+        begin = minimum(begin, others * product(x for x in site.copies if x.var in cut))
     used = frozenset(v for i in load.args for v in variables(i))
     lanes = product(x for x in site.loops if x.kind == "vectorize" and x.var in used)
     return minimum(apart, begin * _filled(lanes * const(load.dtype.bytes), machine))

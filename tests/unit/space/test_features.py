@@ -317,6 +317,25 @@ def test_windows_of_neighbouring_copies_share_loads() -> None:
     assert features(sketch_of(w, apply))["loads_for_each_store"] == pytest.approx(6 / 4)
 
 
+def test_windows_of_a_group_of_channels_share_registers() -> None:
+    """Four neighbours with three taps each read six elements, whichever group the quotient says."""
+    a, w3 = te.placeholder((4, 34), name="a"), te.placeholder((3, 64), name="w")
+    k = te.reduce_axis((0, 3), "k")
+    total = te.compute((32, 64), lambda x, o: te.sum(a[o // 32, x + k] * w3[k, o], axis=k), name="b")
+
+    def apply(s: Schedule) -> None:
+        _, row = s["b"].split("x", factor=4)
+        block, lane = s["b"].split("o", factor=16)
+        block, vector = s["b"].split(block, factor=s.define_knob("vectors", [1]))
+        s["b"].reorder("x.outer", block, "k", row, vector, lane)
+        for loop in ("k", row, vector):
+            s["b"].unroll(loop)
+        s["b"].vectorize(lane)
+
+    found = features(sketch_of(Workload("t", (a, w3, total)), apply), (0,))
+    assert found["loads_for_each_store"] == pytest.approx((6 + 3) / 4)
+
+
 def test_tails_and_tasks() -> None:
     def apply(s: Schedule) -> None:
         i, _ = s["b"].split("i", factor=20)
