@@ -170,6 +170,12 @@ class Poly:
         k = None if found is None else found[0].constant
         return None if found is None or k is None or v in found[1].variables else (k, found[1])
 
+    def floordiv(self, n: int) -> Poly | None:
+        """The quotient by a positive number that divides all but the constant, which is rounded down; else None."""
+        if any(c % n for m, c in self.terms.items() if m):
+            return None
+        return Poly({m: c // n for m, c in self.terms.items() if c // n})
+
     def replace(self, atom: Expr, value: Poly) -> Poly:
         """`value` in place of every occurrence of the atom."""
         result = Poly({m: c for m, c in self.terms.items() if not has(m, atom)})

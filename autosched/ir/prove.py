@@ -413,7 +413,7 @@ class Prover:
             return True
         if k > 0 and self._nonneg(a, steps) and self._nonneg(rest, steps):
             return True  # a//d >= 0
-        if k < 0 and d.constant is None:
+        if k < 0 and (d.constant is None or slope.constant != -1):
             # a//d <= max(a)//d
             ranged = sorted(a.variables & self._ranges.keys(), key=order)
             top = self.extreme(a, tuple(ranged), True)
@@ -443,6 +443,10 @@ class Prover:
             return self._nonneg(a + rest * d, steps)
         if slope.constant == -1:  # a//d <= rest  <=>  a <= rest*d + d - 1
             return self._nonneg(rest * d + d - 1 - a, steps)
+        n = abs(slope.constant or 1)
+        whole = rest.floordiv(n) if n > 1 else None
+        if whole is not None and self._by_the_quotient(a, d, Poly.of(1 if k > 0 else -1), whole, k, steps):
+            return True  # n*(a//d) <= n*r + c  <=>  a//d <= r, where c < n
         end = a - d + 1 if k > 0 else a  # d*(a//d) lies in [a - d + 1, a]
         multiple, left = slope.divide(d)
         if not left.terms:

@@ -83,6 +83,8 @@ def values_of_leaves(stage: Stage, extents: dict[Loop, Expr], whole: Iterable[Lo
                 values[r.parent] = base + values[r.inner]
             case Fuse() if is_const(extents[r.inner], 1):
                 values[r.outer], values[r.inner] = values[r.fused], values[r.fused] * 0
+            case Fuse() if is_const(extents[r.outer], 1):
+                values[r.outer], values[r.inner] = values[r.fused] * 0, values[r.fused]
             case Fuse():
                 values[r.outer] = floordiv(values[r.fused], extents[r.inner])
                 values[r.inner] = floormod(values[r.fused], extents[r.inner])

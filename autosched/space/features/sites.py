@@ -20,11 +20,16 @@ Access = tuple[Buffer, tuple[Expr, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A store and the loops that repeat it, outermost first; `guards` conditions are tested on the way."""
+    """A store and the loops that repeat it, outermost first; the conditions of `asked` are tested on the way."""
 
     store: Store
     loops: tuple[For, ...]
-    guards: int
+    asked: tuple[Expr, ...]
+
+    @property
+    def guards(self) -> int:
+        """How many conditions are tested."""
+        return len(self.asked)
 
     @cached_property
     def loads(self) -> list[Expr]:
@@ -81,26 +86,26 @@ class Nest:
 
 def nests_of(body: Stmt) -> Nest:
     """The loops and stores of a function."""
-    return Nest(None, tuple(_inside(body, (), 0)))
+    return Nest(None, tuple(_inside(body, (), ())))
 
 
-def _inside(s: Stmt, loops: tuple[For, ...], guards: int) -> list[Nest | Site]:
+def _inside(s: Stmt, loops: tuple[For, ...], asked: tuple[Expr, ...]) -> list[Nest | Site]:
     match s:
         case Store():
-            return [Site(_of_the_first_lane(s), loops, guards)]
+            return [Site(_of_the_first_lane(s), loops, asked)]
         case Let():
-            return _inside(substitute_stmt(s.body, {s.var: s.value}), loops, guards)
+            return _inside(substitute_stmt(s.body, {s.var: s.value}), loops, asked)
         case For(kind="vectorize") if (of_words := _of_words(s)) and any(x.kind == "vectorize" for x in loops):
-            return [Site(of_words, loops, guards + isinstance(s.body, If))]
+            return [Site(of_words, loops, (*asked, s.body.condition) if isinstance(s.body, If) else asked)]
         case For():
             # A work-item has one place along an axis: a loop over it inside of another does not run again for each.
             same = [x for x in loops if s.thread.startswith("threadIdx") and x.thread == s.thread]
-            inside = _inside(s.body, (*(x for x in loops if x not in same), s), guards)
+            inside = _inside(s.body, (*(x for x in loops if x not in same), s), asked)
             times = ratio(s.extent, product(same)) if same else s.extent
             return [Nest(s, tuple(inside), times)] if inside else []
         case If():
-            loops, guards = _loops_that_run(s, loops), guards + 1
-    return [found for c in children(s) for found in _inside(c, loops, guards)]
+            loops, asked = _loops_that_run(s, loops), (*asked, s.condition)
+    return [found for c in children(s) for found in _inside(c, loops, asked)]
 
 
 def _of_words(s: For) -> Store | None:

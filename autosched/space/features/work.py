@@ -71,7 +71,7 @@ def _costs(site: Site, an: Analyzer, machine: Machine) -> dict[str, Expr]:
     index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
     choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
-    strided = of_the_last(fast, lambda at: _strided(loads, fast[at].var, an), const(0))
+    strided = of_the_last(fast, lambda at: _strided(loads, fast[at], an), const(0))
     masked = total(_masked(e, site, an) for e in nodes) if site.vectorized else const(0)
     return {
         "iterations": times,
@@ -96,10 +96,13 @@ def is_arithmetic(e: Expr) -> bool:
     return not (is_index(e) or e.dtype.is_bool or e.op in ("load", "select", "if_then_else"))
 
 
-def _strided(loads: Sequence[Expr], v: Expr, an: Analyzer) -> Expr:
+def _strided(loads: Sequence[Expr], loop: For, an: Analyzer) -> Expr:
     """The number of loads of which the next iteration of a loop reads neither the same element nor the next one."""
-    steps = [step(load, v, an) for load in loads]
-    near = (const(False) if s is None else logical_and(compare("ge", s, 0), compare("le", s, 1)) for s in steps)
+    near = []
+    for load in loads:
+        by = step(load, loop.var, an)
+        is_near = const(False) if by is None else logical_and(compare("ge", by, 0), compare("le", by, 1))
+        near.append(_in_one_block(load, loop, an, 1) if by is None and loop.kind == "vectorize" else is_near)
     return total(select(is_near, 0, 1) for is_near in near)
 
 
@@ -110,6 +113,8 @@ def _gathered(loads: Sequence[Expr], site: Site, an: Analyzer) -> Expr:
         for loop in (x for x in site.loops if x.kind == "vectorize"):
             by = step(load, loop.var, an)
             near = const(_is_pattern(load, site, an)) if by is None else compare("le", maximum(by, -by), WIDEST_STRIDE)
+            if by is None:
+                near = logical_or(near, _in_one_block(load, loop, an, WIDEST_STRIDE))
             near = reduce(logical_or, (_turns(load, x, an) for x in site.copies), near)
             found.append(select(logical_and(loop.extent > 1, logical_not(near)), 1, 0))
     return total(found)
@@ -172,6 +177,29 @@ def step(access: Expr, v: Expr, an: Analyzer) -> Expr | None:
         return None
     by = linear[0].expr()
     return by if all(x.value.role in ("size", "knob") for x in variables(by)) else None
+
+
+def _in_one_block(load: Expr, loop: For, an: Analyzer, widest: int) -> Expr:
+    """Whether the lanes of a vector lie together, at most so far apart, because blocks of an index end where vectors
+    do: a channel's group `o//32`, a panel `j//(2*lanes)`."""
+    v, conditions = loop.var, list[Expr]()
+    done: dict[Expr, Expr] = {}
+    for e in post_order(load.args):
+        args = tuple(done[a] for a in e.args)
+        done[e] = rebuild(e, args) if args else e
+        if e.op not in ("floordiv", "floormod") or v not in variables(e.args[0]) or v in variables(e.args[1]):
+            continue
+        linear = an.poly(args[0]).affine_in(v)
+        if linear is None or linear[0] != 1 or linear[1].terms.get((), 0):
+            return const(False)
+        begin = linear[1].expr()
+        done[e] = floordiv(begin, args[1]) if e.op == "floordiv" else floormod(begin, args[1]) + v
+        conditions.append(compare("eq", floormod(args[1], loop.extent), 0))
+    by = step(rebuild(load, tuple(done[a] for a in load.args)), v, an) if conditions else None
+    if by is None:
+        return const(False)
+    near = logical_and(compare("ge", by, 0), compare("le", by, widest))
+    return reduce(logical_and, conditions, near)
 
 
 def unclamped(index: Expr, v: Expr, an: Analyzer | None = None) -> Expr:
@@ -237,7 +265,13 @@ def _loaded(load: Expr, site: Site, machine: Machine, prints: Footprints) -> Exp
     """Registers for all that the copies of a load touch. Windows of neighbouring copies share most of what they read:
     there are no more loads than there are places where they begin."""
     apart = _vectors(load.args, load.dtype.bytes, site, machine)
-    begin = reduce(mul, prints.sides((load.value, load.args), frozenset(x.var for x in site.copies)), const(1))
+    inside = (variables(e) for e in post_order(load.args) if e.op in ("floordiv", "floormod"))
+    copies = frozenset(x.var for x in site.copies)
+    cut = copies & frozenset[Expr]().union(*inside)
+    begin = reduce(mul, prints.sides((load.value, load.args), copies), const(1))
+    if cut:  # a quotient has no more places than iterations
+        others = reduce(mul, prints.sides((load.value, load.args), copies - cut), const(1))
+        begin = minimum(begin, others * product(x for x in site.copies if x.var in cut))
     used = frozenset(v for i in load.args for v in variables(i))
     lanes = product(x for x in site.loops if x.kind == "vectorize" and x.var in used)
     return minimum(apart, begin * _filled(lanes * const(load.dtype.bytes), machine))
@@ -272,12 +306,42 @@ def parallel_features(
     return {
         "tasks": tasks,
         "task_iterations": ratio(main.iterations, tasks),
-        "imbalance": ratio(rounds * machine.units, tasks),
+        "imbalance": maximum(ratio(rounds * machine.units, tasks), _last_task(main, tasks, machine)),
         "regions": _regions(root, const(1)),
         **_waste(out),
         **_groups(main, body, machine),
         **_item_loads(root.sites, prints),
     }
+
+
+def _last_task(main: Site, tasks: Expr, machine: Machine) -> Expr:
+    """How much longer units take for tasks of which conditions leave more and more, as the rows of a triangle: half of
+    the last one, which is twice as long as the others on average, is done by one unit alone."""
+    whole = const(1, "float64")
+    last = reduce(maximum, (_slope(c, main) for c in main.asked), const(0, "float64"))
+    return whole + last * ratio(const(machine.units - 1), tasks)
+
+
+def _slope(condition: Expr, main: Site) -> Expr:
+    """How far one side of a comparison goes for each step of the other, from 0 to 1, where tasks matter: 0 of a border,
+    1 of the diagonal of a square."""
+    none, sides = const(0, "float64"), condition.args
+    if condition.op not in ("lt", "le", "gt", "ge") or not all(map(is_index, sides)):
+        return none
+    if all(variables(e).isdisjoint(x.var for x in main.outer) for e in sides):
+        return none
+    if any(e.op == "load" for e in post_order(sides)):
+        return none
+    first = {x.var: x.start for x in reversed(main.loops)}
+    last = {x.var: x.start + x.extent - 1 for x in reversed(main.loops)}
+    last_task = first | {x.var: last[x.var] for x in main.outer}
+
+    def moved(to: dict[Expr, Expr]) -> list[Expr]:
+        ways = (substitute(e, to) - substitute(e, first) for e in sides)
+        return [maximum(way, -way) for way in ways]
+
+    short, long = minimum(*moved(last)), maximum(*moved(last))
+    return select(maximum(*moved(last_task)) > 0, ratio(short, maximum(long, 1)), none)
 
 
 def _regions(nest: Nest, times: Expr) -> Expr:

@@ -25,8 +25,9 @@ CHAINS, LONG_ROW = 4, 8
 PIECES = (2, 4, 8, 16)
 #: Rows whose lanes are combined in a task.
 ROWS_OF_A_TASK = 64
-#: Bytes of a row that are read in one go, at least: nothing foretells where the next row is gone on with.
-STRETCH = 2048
+#: Bytes of a row that are read in one go, at least: nothing foretells where the next row is gone on with. Of a matrix
+#: in memory there are more, because each beginning waits longer; the results of a stretch stay in a first-level cache.
+STRETCH, FAR_STRETCH = 2048, 16384
 
 
 def read_once(s: Schedule) -> None:
@@ -269,11 +270,11 @@ def bands_of_rows(plan: Plan, stage: Stage) -> None:
 
     for j: for k: R[j] += A[k, j]   ->   parallel for b: Q[b, 0:n] = sums of band b of rows;  R = Q[0] + Q[1] + ..
     """
-    axis = _vector_axis(stage)
+    axis, read = _vector_axis(stage), _bytes_read(stage)
     at = stage.axis.index(axis) if axis is not None else -1
     band, _ = stage.split(fuse_all(stage, reduce_loops(stage)), nparts=plan.knob(stage, "bands", PIECES))
     bands = partial_results(plan, stage, band, "bands_of_rows")
-    _columns(plan, bands, bands.axis[at + 1], parallel=bands.loops[0])
+    _columns(plan, bands, bands.axis[at + 1], parallel=bands.loops[0], read=read)
 
 
 @rule(when=_along_columns)
@@ -311,23 +312,42 @@ def whole_sums(plan: Plan, stage: Stage) -> bool:
 
 def _is_large(plan: Plan, stage: Stage) -> bool:
     """Whether what is added up comes from farther than a second-level cache."""
-    read = analysis.iterations((*stage.axis, *stage.reduce_axis)) * stage.tensor.dtype.bytes
-    return read > plan.machine.l2
+    return _bytes_read(stage) > plan.machine.l2
 
 
-def _columns(plan: Plan, stage: Stage, axis: IterVar | None, parallel: Loop | None = None) -> None:
+def _bytes_read(stage: Stage) -> int:
+    """Bytes of what is added up, if it has the type of the results."""
+    return analysis.iterations((*stage.axis, *stage.reduce_axis)) * stage.tensor.dtype.bytes
+
+
+def _stretch(plan: Plan, stage: Stage, n: int | None, read: int, *, alone: bool) -> int:
+    """The least bytes of a row of `n` that are read in one go, a power of two, or 0, of `read` bytes in all. Where
+    threads share the columns, which are not one thread's `alone`, each has two stretches or more."""
+    if not _is_large(plan, stage):
+        return 0
+    size = stage.tensor.dtype.bytes
+    if n is None or read <= plan.machine.l3:
+        return STRETCH
+    most = min(FAR_STRETCH, n * size if alone else n * size // (2 * plan.target.num_threads))
+    return max(STRETCH, 1 << max(0, most.bit_length() - 1))
+
+
+def _columns(
+    plan: Plan, stage: Stage, axis: IterVar | None, parallel: Loop | None = None, read: int | None = None
+) -> None:
     column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
     outer = [x for x in spatial_loops(stage) if x is not column and x is not parallel]
     *slow, k = reduce_loops(stage)
     n = analysis.length(axis) if axis is not None else None
     lanes = lanes_knob(plan, stage, n)
     block, lane = stage.split(column, factor=lanes)
-    least = STRETCH // plan.machine.vector_bytes if _is_large(plan, stage) else 1
+    read = _bytes_read(stage) if read is None else read
+    least = _stretch(plan, stage, n, read, alone=parallel is not None) // plan.machine.vector_bytes or 1
     most = 256 if n is None else max(1, n * stage.tensor.dtype.bytes // plan.machine.vector_bytes)
-    vectors, vector = stage.split(
-        block, factor=plan.knob(stage, "vectors", powers(least, 256) if least <= most else [1 << most.bit_length() - 1])
-    )
-    band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, 16)))
+    several = powers(least, max(256, least)) if least <= most else [1 << most.bit_length() - 1]
+    vectors, vector = stage.split(block, factor=plan.knob(stage, "vectors", several))
+    most_rows = analysis.WAYS if _is_large(plan, stage) else 16  # more rows from afar are fetched ahead badly
+    band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, most_rows)))
     stage.reorder(*([parallel] if parallel is not None else []), *outer, vectors, *slow, band, vector, row, lane)
     stage.unroll(row)
     stage.vectorize(lane)

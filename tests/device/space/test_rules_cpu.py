@@ -10,6 +10,7 @@ from autosched.codegen import compile_function
 from autosched.lowering import lower_structure
 from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.module import Module
+from autosched.schedule.loop import leaf_extents
 from autosched.schedule.schedule import create_schedule
 from autosched.space.rules import Plan, cpu_rules, sums
 from autosched.space.rules.engine import Walk
@@ -399,6 +400,26 @@ def test_sums_of_columns_are_not_made_again_for_each_row():
         assert stage.attach.kind == "root" and any(loop.kind == "parallel" for x in plan.s.stages for loop in x.loops)
         assert "total_at" not in plan.s.choices_seen
     check(standardised())
+
+
+def stretches(rows, columns):
+    """x[rows] @ a[rows, columns]: the fewest vectors of a row that are read in one go, and the most rows at a time."""
+    x, a = te.placeholder((rows,), name="x"), te.placeholder((rows, columns), name="a")
+    k = te.reduce_axis((0, rows), "k")
+    plan = planned(x, a, te.compute((columns,), lambda j: te.sum(x[k] * a[k, j], axis=k), name="y"))
+    at_once = next(knob for name, knob in plan.s.knobs.items() if name.endswith("_rows"))
+    (stage,) = (x for x in plan.s.stages if any(loop.is_reduce and loop.kind == "unroll" for loop in x.loops))
+    *_, vectors = (e for loop, e in leaf_extents(stage).items() if loop.kind == "serial" and not loop.is_reduce)
+    knob = next((k for k in plan.s.knobs.values() if k.var is vectors), None)
+    return min(knob.values) if knob is not None else int(vectors.value), max(at_once.values)
+
+
+def test_a_matrix_from_memory_is_read_in_long_stretches():
+    """16 KiB of a row, of vectors of 32 bytes; half of a thread's share where threads have the columns; 2 KiB of what a
+    last-level cache holds."""
+    assert stretches(4096, 4096) == (512, 8)
+    assert stretches(2048, 8192) == (256, 8)
+    assert stretches(1024, 1024) == (64, 8)
 
 
 def test_a_product_with_its_own_transpose_is_packed():

@@ -581,3 +581,19 @@ def test_a_bound_that_came_later_than_what_it_bounds() -> None:
     an.bind(xi, 0, 7)
     assert an.prove(xo * 8 + xi < q * 8)
     assert not an.prove(xo * 8 + xi < q * 8 - 1)
+
+
+def test_a_quotient_times_a_number() -> None:
+    """`16*(f//8) <= 112` is `f//8 <= 7`, which is more than `16*f <= 112*8` says."""
+    f, o = var("f", role="loop"), var("o", role="loop")
+    for last, holds in ((62, True), (63, True), (64, False)):
+        an = Analyzer()
+        an.bind(f, 0, last)
+        assert an.prove(floordiv(f, 8) * 16 <= 112) is an.prove(floordiv(f, 8) * 16 < 116) is holds
+        assert an.prove(floordiv(f, 8) * 16 >= -15) and not an.prove(floordiv(f, 8) * 16 > 0)
+    an = Analyzer()
+    an.bind(f, 0, 15)
+    an.bind(o, 0, 3)
+    tile = floordiv(f, 8) * 64 + o * 16
+    assert an.simplify(minimum(tile, 112)) is an.simplify(tile)
+    assert an.simplify(minimum(tile, 111)) is not an.simplify(tile)

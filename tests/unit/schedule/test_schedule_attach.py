@@ -10,6 +10,8 @@ from roundtrip import assert_roundtrip
 
 from autosched import te
 from autosched.errors import ScheduleError
+from autosched.ir.stmt import Allocate, Store, walk
+from autosched.ir.visit import post_order
 from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
@@ -177,3 +179,21 @@ def test_readers_side_by_side_under_one_loop() -> None:
     s[b].compute_at(s[c], "i")
     with pytest.raises(ScheduleError, match="D also uses B"):
         s.verify()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_loop_fused_with_one_of_a_single_iteration_is_that_loop(first: bool) -> None:
+    """What is computed at a block of it needs that block, however long a knob makes it, and not all of the row."""
+    shape = (1, 96) if first else (96, 1)
+    a = te.placeholder(shape, name="A")
+    b = te.compute(shape, lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute(shape, lambda i, j: b[i, j] * 2, name="C")
+    s = create_schedule([a, c])
+    block, _ = s["C"].split(s["C"].fuse("i", "j"), factor=s.define_knob("length", [8, 20]))
+    s["B"].compute_at(s["C"], block)
+    structure = lower_structure(s, [a, c], "llvm")
+    for length in (8, 20):
+        made = [x.buffer for x in walk(structure.after("simplify", {"length": length}).body) if isinstance(x, Allocate)]
+        assert [str(b.elements) for b in made] == [str(length)]
+    assert not any(e.op in ("floordiv", "floormod") for x in walk(structure.function.body) if isinstance(x, Store)
+                   for i in x.indices for e in post_order(i))  # fmt: skip

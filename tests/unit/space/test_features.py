@@ -201,6 +201,25 @@ def test_lanes_that_are_loaded_for_themselves() -> None:
     assert gathered(lambda i, j: a[te.max(te.min(at[i], 63), 0), j]) == 0  # a row that is looked up lies together
 
 
+def test_lanes_in_one_block_of_an_index() -> None:
+    """`a[j//32, i]` is one element for all lanes where 32 is a multiple of them, and `p[j//32, i, j%32]` neighbours."""
+    a, p = te.placeholder((8, 64), name="a"), te.placeholder((8, 64, 32), name="p")
+
+    def apart(read, lanes: int) -> list[float]:
+        w = Workload("t", (a, p, te.compute((64, 192), read, name="b")))
+
+        def apply(s: Schedule) -> None:
+            s["b"].vectorize(s["b"].split("j", factor=s.define_knob("lanes", [lanes]))[1])
+
+        found = features(sketch_of(w, apply), (0,))
+        return [found["gathered_loads"], found["strided_loads"]]
+
+    for lanes in (8, 16, 32):
+        assert apart(lambda i, j: a[j // 32, i] + p[j // 32, i, j % 32], lanes) == [0, 0]
+        assert apart(lambda i, j: p[i // 8, i, 0] + a[(j + 8) // 32, i], lanes)[1] > 0  # blocks end within a vector
+    assert min(apart(lambda i, j: a[j // 32, i], 24)) > 0
+
+
 def test_columns_that_are_written_out_are_loaded_as_rows() -> None:
     a = te.placeholder((64, 64), name="a")
     w = Workload("t", (a, te.compute((64, 64), lambda i, j: a[j, i], name="b")))
@@ -298,6 +317,25 @@ def test_windows_of_neighbouring_copies_share_loads() -> None:
     assert features(sketch_of(w, apply))["loads_for_each_store"] == pytest.approx(6 / 4)
 
 
+def test_windows_of_a_group_of_channels_share_registers() -> None:
+    """Four neighbours with three taps each read six elements, whichever group the quotient says."""
+    a, w3 = te.placeholder((4, 34), name="a"), te.placeholder((3, 64), name="w")
+    k = te.reduce_axis((0, 3), "k")
+    total = te.compute((32, 64), lambda x, o: te.sum(a[o // 32, x + k] * w3[k, o], axis=k), name="b")
+
+    def apply(s: Schedule) -> None:
+        _, row = s["b"].split("x", factor=4)
+        block, lane = s["b"].split("o", factor=16)
+        block, vector = s["b"].split(block, factor=s.define_knob("vectors", [1]))
+        s["b"].reorder("x.outer", block, "k", row, vector, lane)
+        for loop in ("k", row, vector):
+            s["b"].unroll(loop)
+        s["b"].vectorize(lane)
+
+    found = features(sketch_of(Workload("t", (a, w3, total)), apply), (0,))
+    assert found["loads_for_each_store"] == pytest.approx((6 + 3) / 4)
+
+
 def test_tails_and_tasks() -> None:
     def apply(s: Schedule) -> None:
         i, _ = s["b"].split("i", factor=20)
@@ -310,6 +348,25 @@ def test_tails_and_tasks() -> None:
     assert found["imbalance"] == pytest.approx(8 / 5)  # four threads, two rounds
     assert found["row_waste"] == found["axis_waste"] == found["waste"] == pytest.approx(64 / 60)
     assert elementwise(lambda s: s["b"].parallel("j"))["regions"] == pytest.approx(100)
+
+
+@pytest.mark.parametrize(("where", "last"), [("below", 1.0), ("from", 0.0), ("across", 0.0)])
+def test_tasks_of_a_triangle(where: str, last: float) -> None:
+    """Half of the last of so many tasks is done by one unit of four alone; at a border, tasks are alike."""
+    a = te.placeholder((64, 64), name="a")
+    k = te.reduce_axis((0, 64), "k")
+
+    def total(i, j):
+        condition = {"below": k <= i, "from": i + k >= 2, "across": k <= j}[where]
+        return te.sum(a[i, k] * a[k, j], axis=k, where=condition)
+
+    w = Workload("t", (a, te.compute((64, 64), total, name="b")))
+
+    def apply(s: Schedule) -> None:
+        s["b"].parallel(s["b"].split("i", factor=s.define_knob("rows", [8, 1]))[0])
+
+    found = [features(sketch_of(w, apply), (n,))["imbalance"] for n in (0, 1)]
+    assert found == pytest.approx([1 + last * 3 / tasks for tasks in (8, 64)])
 
 
 def test_rows_that_are_no_whole_lines() -> None:
