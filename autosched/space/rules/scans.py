@@ -78,7 +78,7 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
     carried = sum(t.dtype.bytes for t in op.outputs if _wants_last(plan, t))
     is_long = not analysis.has_fewer([op.scan_axis], SHORT)
     places, in_blocks = _places_of(plan, stage)
-    across = _turned_reads(plan, stage)
+    across = turned.turned_reads(plan, stage)
     if carried and is_long and not in_blocks:
         places = [] if across or stage.is_output else _vector_of_reader(plan, stage)
     way = plan.choose(stage, "at", [*(p.name for p in places), *([] if in_blocks else [ROOT])])
@@ -111,9 +111,10 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
         stage.parallel(loop)
     assert stage.scan_loop is not None
     for read in across:
-        each_step = isinstance(read, _TurnedRead) and read.in_each_step
+        each_step = isinstance(read, turned.TurnedRead) and read.in_each_step
         side = plan.side_of_times.get(host) if in_blocks and not each_step else None
-        _turn(plan, read, *((stage, stage.scan_loop) if each_step else (host, loop)), side)
+        copy = turned.turn(plan, read, *((stage, stage.scan_loop) if each_step else (host, loop)), side)
+        plan.done[copy] = scan_side_by_side.name
     plan.offer(stage, **{STEP: stage.scan_loop})
 
 
@@ -175,73 +176,6 @@ def _wants_last(plan: Plan, tensor: Tensor) -> bool:
     found = [(a, x) for x in readers for a in analysis.accesses(x) if a.tensor is tensor]
     moving = (variables(a.indices[0]) & {i.var for i in (*x.axis, *x.reduce_axis)} for a, x in found)
     return all(isinstance(x.op, ComputeOp) for x in readers) and not any(moving)
-
-
-@dataclass(frozen=True)
-class _TurnedRead:
-    """An input of a scan whose neighbours in memory belong to neighbouring times, or are added up in each step;
-    neighbouring places lie apart, along a dimension of it. `readers` are the stages of the scan that read it."""
-
-    tensor: Tensor
-    dimension: int
-    readers: tuple[Stage, ...]
-    in_each_step: bool  #: whether each step turns its part
-
-    def copied(self, plan: Plan) -> Stage:
-        """A copy in which neighbouring places are neighbours."""
-        copy = plan.s[plan.s.cache_read(self.tensor, "global", list(self.readers))]
-        copy.transform_layout(lambda *i: [*(x for d, x in enumerate(i) if d != self.dimension), i[self.dimension]])
-        return copy
-
-
-def _turned_reads(plan: Plan, scan: Stage) -> list[_TurnedRead | Stage]:
-    """The inputs that lie across the vectors of a step, such as rows of an image that a filter goes along, and the
-    stages that do nothing but turn such a one."""
-    op, s = scan.op, plan.s
-    assert isinstance(op, ScanOp)
-    own = {t for x in op.steps for t in x.outputs} | {*op.state_placeholder}
-    steps, inits = ([s.stage(t) for x in ops for t in x.outputs] for ops in (op.steps, [t.op for t in op.init]))
-    if not op.independent[-1] or any(analysis.has_fewer([a], SHORT) for a in (op.scan_axis, op.spatial_axes[0][-1])):
-        return []
-    found: dict[Tensor, list[tuple[int | None, str]]] = {}
-    for x in steps:
-        for a in analysis.accesses(x):
-            if a.tensor not in own and a.indices:
-                found.setdefault(a.tensor, []).append(_turned_along(a, x))
-    reads: list[_TurnedRead | Stage] = []
-    for tensor, ways in found.items():
-        source, dimensions, along = s.stage(tensor), {d for d, _ in ways}, {lies for _, lies in ways}
-        d = dimensions.pop()
-        if not source.is_output and turned.is_turned(plan, source) and set(s.consumers(source)) <= {*inits, *steps}:
-            reads.append(source)
-        elif not dimensions and d is not None and along & {"time", "sum"}:
-            in_each_step = "time" not in along
-            readers = dict.fromkeys(x for x in (*inits, *steps) if tensor in x.op.input_tensors)
-            some = tuple(x for x in readers if not (in_each_step and x in inits))
-            reads.append(_TurnedRead(tensor, d, some, in_each_step))
-    return reads
-
-
-def _turned_along(a: analysis.Access, step: Stage) -> tuple[int | None, str]:
-    """The dimension of a read along which places are neighbours, None if there is not one; and what neighbours in
-    memory are along another: times, or terms of a long sum."""
-    times = [x for x in step.axis if step.schedule.scans.follows_time(step, x)]
-    if len(times) != 1 or step.axis[-1] in times:
-        return None, ""
-    long = (x for x in step.reduce_axis if not analysis.has_fewer([x], SHORT))
-    along = "time" if a.is_contiguous(times[0]) else "sum" if any(map(a.is_contiguous, long)) else ""
-    return a.dimension(step.axis[-1]), along
-
-
-def _turn(plan: Plan, read: _TurnedRead | Stage, host: Stage, loop: Loop, side: int | None = None) -> None:
-    """What a strip of places reads at all times is turned in registers before, a square of it at a time.
-
-    for t: for j: S[t, j] = S[t-1, j] + X[j, t]   ->   T[t, j] = X[j, t];  for t: S[t, 0:16] = S[t-1, ..] + T[t, 0:16]
-    """
-    copy = read if isinstance(read, Stage) else read.copied(plan)
-    plan.done[copy] = scan_side_by_side.name
-    copy.compute_at(host, loop)
-    turned.squares(plan, copy, side)
 
 
 def _scan_of(plan: Plan, stage: Stage) -> Stage | None:

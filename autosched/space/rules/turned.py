@@ -7,17 +7,21 @@ turned_tiles            for i: for j: B[i, j] = A[j, i]   ->   parallel for t: f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis, rows
-from autosched.space.rules.analysis import powers
+from autosched.space.rules.analysis import Access, powers
 from autosched.space.rules.engine import Plan, fuse_all, rule
-from autosched.te.tensor import IterVar
+from autosched.te.scan import ScanOp
+from autosched.te.tensor import IterVar, Tensor
 
 #: The shortest side of a transposition: neighbours less far apart come as wide loads and shuffles. Rows in registers.
 FEWEST_TURNED, MOST_TURNED = 4, 16
 #: The same of what a scan makes in blocks of times: results and operands of a square are in registers at once.
 SIDE_OF_TIMES = 8
+#: Times, places or terms of a step that are too few for a copy of what they read.
+SHORT = 16
 #: The loop over blocks of times, as a place for a scan.
 TIMES = "times"
 
@@ -129,3 +133,73 @@ def squares(plan: Plan, stage: Stage, side: int | None = None) -> None:
     stage.reorder(*outer, strip, block, near, lane)
     stage.unroll(near)
     stage.vectorize(lane)
+
+
+# -- what scans read ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TurnedRead:
+    """An input of a scan whose neighbours in memory belong to neighbouring times, or are added up in each step;
+    neighbouring places lie apart, along a dimension of it. `readers` are the stages of the scan that read it."""
+
+    tensor: Tensor
+    dimension: int
+    readers: tuple[Stage, ...]
+    in_each_step: bool  #: whether each step turns its part
+
+    def copied(self, plan: Plan) -> Stage:
+        """A copy in which neighbouring places are neighbours."""
+        copy = plan.s[plan.s.cache_read(self.tensor, "global", list(self.readers))]
+        copy.transform_layout(lambda *i: [*(x for d, x in enumerate(i) if d != self.dimension), i[self.dimension]])
+        return copy
+
+
+def turned_reads(plan: Plan, scan: Stage) -> list[TurnedRead | Stage]:
+    """The inputs that lie across the vectors of a step, such as rows of an image that a filter goes along, and the
+    stages that do nothing but turn such a one."""
+    op, s = scan.op, plan.s
+    assert isinstance(op, ScanOp)
+    own = {t for x in op.steps for t in x.outputs} | {*op.state_placeholder}
+    steps, inits = ([s.stage(t) for x in ops for t in x.outputs] for ops in (op.steps, [t.op for t in op.init]))
+    if not op.independent[-1] or any(analysis.has_fewer([a], SHORT) for a in (op.scan_axis, op.spatial_axes[0][-1])):
+        return []
+    found: dict[Tensor, list[tuple[int | None, str]]] = {}
+    for x in steps:
+        for a in analysis.accesses(x):
+            if a.tensor not in own and a.indices:
+                found.setdefault(a.tensor, []).append(_turned_along(a, x))
+    reads: list[TurnedRead | Stage] = []
+    for tensor, ways in found.items():
+        source, dimensions, along = s.stage(tensor), {d for d, _ in ways}, {lies for _, lies in ways}
+        d = dimensions.pop()
+        if not source.is_output and is_turned(plan, source) and set(s.consumers(source)) <= {*inits, *steps}:
+            reads.append(source)
+        elif not dimensions and d is not None and along & {"time", "sum"}:
+            in_each_step = "time" not in along
+            readers = dict.fromkeys(x for x in (*inits, *steps) if tensor in x.op.input_tensors)
+            some = tuple(x for x in readers if not (in_each_step and x in inits))
+            reads.append(TurnedRead(tensor, d, some, in_each_step))
+    return reads
+
+
+def _turned_along(a: Access, step: Stage) -> tuple[int | None, str]:
+    """The dimension of a read along which places are neighbours, None if there is not one; and what neighbours in
+    memory are along another: times, or terms of a long sum."""
+    times = [x for x in step.axis if step.schedule.scans.follows_time(step, x)]
+    if len(times) != 1 or step.axis[-1] in times:
+        return None, ""
+    long = (x for x in step.reduce_axis if not analysis.has_fewer([x], SHORT))
+    along = "time" if a.is_contiguous(times[0]) else "sum" if any(map(a.is_contiguous, long)) else ""
+    return a.dimension(step.axis[-1]), along
+
+
+def turn(plan: Plan, read: TurnedRead | Stage, host: Stage, loop: Loop, side: int | None = None) -> Stage:
+    """What a strip of places reads at all times is turned in registers before, a square of it at a time.
+
+    for t: for j: S[t, j] = S[t-1, j] + X[j, t]   ->   T[t, j] = X[j, t];  for t: S[t, 0:16] = S[t-1, ..] + T[t, 0:16]
+    """
+    copy = read if isinstance(read, Stage) else read.copied(plan)
+    copy.compute_at(host, loop)
+    squares(plan, copy, side)
+    return copy
