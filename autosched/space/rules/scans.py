@@ -19,7 +19,7 @@ from typing import Any
 
 from autosched.ir.expr import is_const, variables
 from autosched.ir.visit import post_order
-from autosched.schedule.stage import Loop, Stage
+from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis, rows, turned
 from autosched.space.rules.analysis import Access, lanes, long_lanes, powers
 from autosched.space.rules.engine import (
