@@ -21,6 +21,7 @@ from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import Operation, Tensor
+from autosched.tir.blocks import BlockSchedule
 from autosched.topi.generic import schedule as simple_schedule
 from autosched.tvm._missing import missing
 
@@ -53,13 +54,19 @@ def schedule(outs: Tensor | Operation | Sequence[Any], target: Any = None) -> Sc
     return simple_schedule(tensors, to)
 
 
-def _by_position(machine: str, *args: Any, **kwargs: Any) -> Schedule:
-    """TVM's schedules take outputs; templates a configuration before them, and some an input or a flag beside."""
-    given = [a for a in (*args, *kwargs.values()) if isinstance(a, (Tensor, Operation)) or _are_outputs(a)]
+def _by_position(machine: str, *args: Any, **kwargs: Any) -> Schedule | BlockSchedule:
+    """TVM's schedules take outputs; templates a configuration before them, and some an input or a flag beside. Some
+    take a `tir.Schedule` to go on with, and return it."""
+    values = (*args, *kwargs.values())
+    given = [a for a in values if isinstance(a, (Tensor, Operation, BlockSchedule)) or _are_outputs(a)]
     current = Target.current(allow_none=True)
     wanted = Target(MACHINES[machine])
     is_fit = current is not None and (machine == "generic" or current.is_gpu_style == wanted.is_gpu_style)
-    return schedule(given[-1] if given else args, current if is_fit else wanted)
+    to = current if is_fit else wanted
+    if given and isinstance(given[-1], BlockSchedule):
+        auto(given[-1].schedule, to, effort="quick" if is_on() else "none")
+        return given[-1]
+    return schedule(given[-1] if given else args, to)
 
 
 def _are_outputs(a: Any) -> bool:

@@ -123,3 +123,30 @@ def test_random_matrices_of_blocks() -> None:
     assert random_bsr_matrix(4, 4, 2, 2, 1.0, "float64").data.shape == (4, 2, 2)
     with pytest.raises(UsageError, match="do not divide"):
         random_bsr_matrix(8, 12, 3, 3, 0.25, "float32")
+
+
+@pytest.mark.parametrize(
+    ("options", "has"),
+    [
+        ("", set()),
+        ("-mtriple=x86_64-linux-gnu -mattr=+avx2", set()),
+        ("-mtriple=aarch64-linux-gnu", {"asimd"}),
+        ("-mtriple=aarch64-linux-gnu -mattr=+v8.2a,+fullfp16", {"asimd", "fp16_simd"}),
+        ("-mtriple=aarch64-linux-gnu -mattr=+v8.6a,+sve", {"asimd", "dotprod", "matmul_i8", "fp16_simd", "sve"}),
+        ("-mtriple=aarch64-linux-gnu -mattr=+v9a,+sme,-sve", {"asimd", "dotprod", "matmul_i8", "sme"}),
+        ("-mtriple=arm-linux-gnueabihf -mattr=+neon", {"asimd"}),
+    ],
+)
+def test_what_a_target_says_of_an_arm_cpu(options: str, has: set[str]) -> None:
+    features = tvm.target.Target(f"llvm {options}").features
+    names = "asimd dotprod matmul_i8 fp16_simd sve sme".split()
+    assert {n for n in names if getattr(features, f"has_{n}")} == has
+    assert features.is_aarch64 == ("aarch64" in options) and features.has_no_such_thing is None
+
+
+def test_libraries_for_gpus_say_that_they_are_not_here() -> None:
+    from autosched.tvm.contrib import cudnn, nnpack, thrust
+
+    assert not cudnn.exists() and not nnpack.is_available() and not thrust.can_use_thrust()
+    with pytest.raises(AttributeError, match="te.extern"):
+        cudnn.conv_forward()
