@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from autosched.ir.attached import alias, attach
 from autosched.ir.expr import Expr, compare
-from autosched.ir.ops import OPS
+from autosched.ir.ops import OPS, SPELLED
 from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq
 from autosched.runtime import registry
 from autosched.runtime.module import Module
@@ -93,6 +93,17 @@ _REDUCTION_PARTS: dict[str, Callable[[Reduction, tuple[Expr, ...], Expr, tuple[E
 }
 
 
+class Operator(str):
+    """An operator of an expression: its name, which knows TVM's (`e.op.name` is `"tir.exp"`)."""
+
+    __slots__ = ()
+    name = property(lambda self: f"tir.{'fabs' if self == 'abs' else self}")
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)  # who reads it need not know of TVM
+
+
+SPELLED.update((op, Operator(op)) for op, info in OPS.items() if info.kind == "math" or op == "abs")
 attach(Expr, __getattr__=_part, equal=lambda e, other: compare("eq", e, other))
 attach(For, loop_var=alias("var"), min=alias("start"))
 attach(If, then_case=alias("then"), else_case=alias("otherwise"))

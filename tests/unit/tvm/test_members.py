@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -150,3 +152,13 @@ def test_libraries_for_gpus_say_that_they_are_not_here() -> None:
     assert not cudnn.exists() and not nnpack.is_available() and not thrust.can_use_thrust()
     with pytest.raises(AttributeError, match="te.extern"):
         cudnn.conv_forward()
+
+
+def test_operators_of_calls_have_tvm_s_names() -> None:
+    A = te.placeholder((4,), name="A")
+    named = {"exp": "tir.exp", "tanh": "tir.tanh", "abs": "tir.fabs", "isnan": "tir.isnan", "sigmoid": "tir.sigmoid"}
+    for name, wanted in named.items():
+        (e,) = te.compute((4,), lambda i, f=getattr(te, name): f(A[i] * 3), name="B").op.body
+        assert e.op == name and e.op.name == wanted and repr(e.op) == repr(name)
+        assert type(pickle.loads(pickle.dumps(e.op))) is str and json.dumps(e.op) == f'"{name}"'
+    assert te.power(A[0], A[1]).op.name == "tir.pow"
