@@ -8,7 +8,7 @@ element-wise programs get vectors and threads, or work-items.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -167,9 +167,11 @@ def without_configuration(operator: Any) -> Any:
 
 #: files of TVM's whose names programs import, in `nn` and in each of MACHINES
 FILES = (
-    "batch_matmul bitserial_conv2d bitserial_dense concat conv1d conv2d conv2d_avx_1x1 conv2d_avx_common conv2d_direct "
-    "conv2d_int8 conv2d_transpose conv2d_winograd conv3d dense depthwise_conv2d injective matmul pooling reduction "
-    "softmax sparse tensor_intrin winograd_util"
+    "argwhere batch_matmul batch_norm batch_to_space_nd bitserial_conv2d bitserial_dense bnn concat conv1d conv2d "
+    "conv2d_avx_1x1 conv2d_avx_common conv2d_direct conv2d_int8 conv2d_transpose conv2d_winograd conv3d default dense "
+    "depth_to_space depthwise_conv2d dilate elemwise fifo_buffer flatten group_norm injective instance_norm layer_norm "
+    "lstm matmul nn pad pooling qnn reduction rms_norm scatter_elements searchsorted signal softmax sort "
+    "space_to_batch_nd space_to_depth sparse tensor_intrin unique upsampling winograd_util"
 ).split()
 
 
@@ -180,3 +182,10 @@ def install(package: str, operators: ModuleType, others: Sequence[ModuleType]) -
     for module in (*made.values(), *files):
         sys.modules.setdefault(module.__name__, module)  # winograd_util is a module of its own in nn
     return made
+
+
+def files(names: Mapping[ModuleType, str]) -> None:
+    """Let names be imported from files of TVM's, too: module here -> files that it is in TVM."""
+    for parent, inside in names.items():
+        for name in inside.split():
+            sys.modules.setdefault(f"{parent.__name__}.{name}", File(parent, name))

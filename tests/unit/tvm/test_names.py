@@ -87,7 +87,7 @@ def test_statements() -> None:
         (lambda: tvm.relay.var, "from_onnx"),
         (lambda: tvm.relax, "relay.build"),
         (lambda: tvm.relay.frontend.from_pytorch, "torch.onnx.export"),
-        (lambda: tvm.tir.transform.InjectPTXLDG32, "names: "),
+        (lambda: tvm.tir.transform.InjectPTXLDG32, "autosched list passes"),
         (lambda: tvm.tir.transform.MakePackedAPI, "tir.add_lower_pass"),
         (lambda: tvm.vulkan, "tvm.opencl"),
         (lambda: te.schedule.VerifyCompactBuffer, "tvm.lower"),
