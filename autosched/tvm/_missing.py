@@ -84,7 +84,6 @@ MODULES = {
     "parser": _MODELS,
     "contrib.relay_viz": "autosched show MODEL.onnx",
     "contrib.debugger": "autosched run model.onnx --profile, --verify",
-    "contrib.download": "urllib.request.urlretrieve",
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "dlight": "autosched.tune, or the default schedule of a build without one",
     "rpc": _HERE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +31,8 @@ def test_members_that_are_not_here_say_what_there_is(B: te.Tensor) -> None:
     objects = {
         "te.Schedule": s,
         "te.Stage": s[B],
+        "tir.schedule.BlockRV": blocks.get_block("B"),
+        "tir.schedule.LoopRV": s[B].loops[0],
         "tir.Schedule": blocks,
         "tir.schedule.Trace": blocks.trace,
         "tir.PrimFunc": blocks.mod["main"],
@@ -162,3 +165,33 @@ def test_operators_of_calls_have_tvm_s_names() -> None:
         assert e.op == name and e.op.name == wanted and repr(e.op) == repr(name)
         assert type(pickle.loads(pickle.dumps(e.op))) is str and json.dumps(e.op) == f'"{name}"'
     assert te.power(A[0], A[1]).op.name == "tir.pow"
+
+
+def test_parts_of_loops_and_functions(B: te.Tensor) -> None:
+    f = te.create_prim_func([*B.op.input_tensors, B])
+    sch = tir.Schedule(f)
+    (i,) = sch.get_loops(sch.get_block("B"))
+    assert sch.get(i).extent.value == 4 and sch.get(i).min.value == 0 and sch.get(i).loop_var.dtype == "int32"
+    outer, inner = sch.split(i, [None, 2])
+    assert (outer.extent.value, inner.extent.value) == (2, 2) and not hasattr(i, "extent")
+    assert [f.buffer_map[p] for p in f.params] == list(f.params)
+    assert f.same_as(f) and not f.same_as(sch.mod["main"]) and sch.get(sch.get_block("B")).same_as(sch.schedule["B"])
+    assert not sch.can_decompose_padding(sch.get_block("B"), outer)
+
+
+def test_files_of_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autosched.tvm.contrib.download import download, download_testdata
+
+    source, there = tmp_path / "source", tmp_path / "there"
+    source.write_text("one")
+    download(source.as_uri(), there)
+    source.write_text("three")
+    download(source.as_uri(), there)
+    assert there.read_text() == "one"
+    download(source.as_uri(), there, size_compare=True)
+    assert there.read_text() == "three"
+    monkeypatch.setenv("TVM_TEST_DATA_ROOT_PATH", str(tmp_path / "data"))
+    found = download_testdata(source.as_uri(), "a.txt", module=["x", "y"])
+    assert Path(found) == tmp_path / "data" / "x" / "y" / "a.txt" and Path(found).read_text() == "three"
+    with pytest.raises(UsageError, match="put there by hand"):
+        download((tmp_path / "none").as_uri(), tmp_path / "other")
