@@ -195,3 +195,15 @@ def test_files_of_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert Path(found) == tmp_path / "data" / "x" / "y" / "a.txt" and Path(found).read_text() == "three"
     with pytest.raises(UsageError, match="put there by hand"):
         download((tmp_path / "none").as_uri(), tmp_path / "other")
+
+
+def test_views_by_an_older_name() -> None:
+    @T.prim_func
+    def added(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")) -> None:  # type: ignore[valid-type]
+        flat = T.buffer_decl([4], dtype="float32", data=A.data)
+        for i in range(4):
+            B[i] = flat[i] + 1.0
+
+    out = np.zeros(4, "float32")
+    tvm.build(tvm.lower(added), target="llvm")(np.ones(4, "float32"), out)
+    np.testing.assert_array_equal(out, 2)
