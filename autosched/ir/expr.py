@@ -25,7 +25,7 @@ from autosched.ir.attached import attach
 from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
 from autosched.ir.node import INDEX_OPS, Operators, T, VarInfo, fresh, is_index, make, variables  # noqa: F401
 from autosched.ir.node import Expr as Expr  # for programs in which a type checker asks for explicit exports
-from autosched.ir.ops import OPS, as_type, evaluated, nearest
+from autosched.ir.ops import OPS, SPELLED, as_type, evaluated, nearest
 
 # -- leaves ---------------------------------------------------------------------------------------
 
@@ -445,7 +445,7 @@ def call(op: str, *operands: object) -> Expr:
         return args[0]
     if op == "popcount":
         require_integer(op, args[0])
-    return make(op, BOOL.with_lanes(of.lanes) if op in RESULT_BOOL else of, args)
+    return make(SPELLED.get(op, op), BOOL.with_lanes(of.lanes) if op in RESULT_BOOL else of, args)
 
 
 def ldexp(x: object, n: object) -> Expr:

@@ -14,6 +14,9 @@ import numpy as np
 
 from autosched.ir.dtype import BFLOAT16, DType
 
+#: operator -> the text that calls of it carry from now on, equal to its name: packages above give it members
+SPELLED: dict[str, str] = {}
+
 #: operators whose value is a buffer that they read, or hand to a function
 ACCESSES = frozenset(("load", "address", "view"))
 

@@ -491,6 +491,11 @@ class BlockSchedule:
             value = None if ann_val == 1 and name not in pragmas.COUNTS else ann_val  # 1: "do it"
             self._do(block_or_loop.stage, "pragma", block_or_loop, name, pragma_value=value)
 
+    def can_decompose_padding(self, block: Block, loop: Loop) -> bool:
+        """Whether `decompose_padding` would take the block: never, since lowering cuts such loops by itself."""
+        self._stage(block)
+        return False
+
     # -- reductions -----------------------------------------------------------------------------
     def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:
         """See `Schedule.rfactor`. Returns the block of the partial results."""
@@ -574,8 +579,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
     ),
     "read_at": ("a copy is a block of its own", "cache_read(block, ..), and compute_at(copy, loop)"),
     "write_at": ("a copy is a block of its own", "cache_write(block, ..), and reverse_compute_at(copy, loop)"),
-    "decompose_padding": (_EDITS, "a padded stage as a te.compute, and compute_inline or compute_at for it"),
-    "can_decompose_padding": (_EDITS, "a padded stage as a te.compute, and compute_inline or compute_at for it"),
+    "decompose_padding": ("lowering cuts padded blocks into border and interior by itself", "nothing: leave it out"),
     "pad_einsum": (_EDITS, "split(.., tail='round_up') of the te schedule, sch.schedule, which pads storage"),
     "unsafe_set_dtype": (_EDITS, ".astype(..) in the te.compute"),
     "unsafe_hide_buffer_access": ("what is read and written is known from the te.compute", "nothing: leave it out"),

@@ -11,6 +11,7 @@ from importlib.abc import MetaPathFinder
 from typing import Any
 
 from autosched.errors import UsageError, asked_at
+from autosched.tvm._families import of_family
 
 
 class MissingName(UsageError, AttributeError):
@@ -48,7 +49,9 @@ def missing(module: str, names: dict[str, Any], instead: Mapping[str, str] | Non
         where = asked_at()
         dotted = f"{module}.{name}".lstrip(".")
         asked = f"tvm.{dotted}  at {where}" if where else f"tvm.{dotted}"
-        raise MissingName("there is no such name here", asked=asked, legal=replacement(dotted) or nearest)
+        told = replacement(dotted)
+        legal = f"{told}; {nearest}" if told and near and told == of_family(dotted) else told or nearest
+        raise MissingName("there is no such name here", asked=asked, legal=legal)
 
     return __getattr__
 
@@ -81,7 +84,6 @@ MODULES = {
     "parser": _MODELS,
     "contrib.relay_viz": "autosched show MODEL.onnx",
     "contrib.debugger": "autosched run model.onnx --profile, --verify",
-    "contrib.download": "urllib.request.urlretrieve",
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "dlight": "autosched.tune, or the default schedule of a build without one",
     "rpc": _HERE,
@@ -135,6 +137,7 @@ MODULES = {
 
 def replacement(dotted: str) -> str:
     """What there is instead of a name or module of TVM's, without `tvm.`; empty where nothing is known."""
+    whole = dotted
     while dotted:
         head, _, last = dotted.rpartition(".")
         around = [head, *(head.rsplit(".", n)[0] for n in range(1, head.count(".") + 1))]
@@ -142,7 +145,7 @@ def replacement(dotted: str) -> str:
         if found:
             return found
         dotted = head
-    return ""
+    return of_family(whole)
 
 
 _ANY = "python -m autosched.tvm.coverage FILE.py lists all names of a program that are not here"

@@ -20,27 +20,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from weakref import WeakKeyDictionary, WeakSet
 
 from autosched.ir.attached import alias, attach
-from autosched.ir.expr import Expr, compare
-from autosched.ir.ops import OPS
-from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq
+from autosched.ir.expr import Expr, compare, const
+from autosched.ir.ops import OPS, SPELLED
+from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq, Stmt
 from autosched.runtime import registry
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
 from autosched.schedule.kinds import leaf
+from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitives.marks import PRAGMAS
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Fuse, Loop, Stage
+from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.functions import ThreadAxis
 from autosched.te.reduction import Combiner, Reduction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
+from autosched.tir.blocks import Block
 from autosched.tir.module import IRModule, PrimFunc
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -93,6 +96,17 @@ _REDUCTION_PARTS: dict[str, Callable[[Reduction, tuple[Expr, ...], Expr, tuple[E
 }
 
 
+class Operator(str):
+    """An operator of an expression: its name, which knows TVM's (`e.op.name` is `"tir.exp"`)."""
+
+    __slots__ = ()
+    name = property(lambda self: f"tir.{'fabs' if self == 'abs' else self}")
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)  # who reads it need not know of TVM
+
+
+SPELLED.update((op, Operator(op)) for op, info in OPS.items() if info.kind == "math" or op == "abs")
 attach(Expr, __getattr__=_part, equal=lambda e, other: compare("eq", e, other))
 attach(For, loop_var=alias("var"), min=alias("start"))
 attach(If, then_case=alias("then"), else_case=alias("otherwise"))
@@ -218,6 +232,27 @@ def loop_type(loop: Loop) -> IterType:
 attach(IterVar, iter_type=property(lambda axis: _AXIS_TYPES[axis.kind]), thread_tag="")  # threads are bound to loops
 attach(ThreadAxis, iter_type=IterType.ThreadIndex)
 attach(Loop, iter_type=property(loop_type), thread_tag=alias("thread"))
+
+
+def _extent(loop: Loop) -> Expr:
+    """How many iterations a loop has; of one that was split or fused since, nothing is known: AttributeError."""
+    extents = leaf_extents(loop.stage)
+    if loop not in extents:
+        raise AttributeError(f"{loop.full_name} was split or fused: its parts have extents")
+    return extents[loop]
+
+
+attach(Loop, extent=property(_extent), loop_var=alias("var"), min=property(lambda loop: const(0)))
+attach(PrimFunc, buffer_map=property(lambda f: {p: p for p in f.params}))  # parameters are tensors
+
+
+def same_as(one: Any, other: Any) -> bool:
+    """Whether both are one object."""
+    return one is other
+
+
+for _cls in (Block, Buffer, Function, IRModule, Module, PrimFunc, Schedule, Stage, Target, *get_args(Stmt)):
+    attach(_cls, same_as=same_as)
 
 # -- stages -------------------------------------------------------------------------------------------
 

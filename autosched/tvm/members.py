@@ -15,9 +15,9 @@ from autosched.ir.attached import attach
 from autosched.ir.stmt import Buffer, Function
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import Schedule
-from autosched.schedule.stage import Stage
+from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
-from autosched.tir.blocks import BlockSchedule
+from autosched.tir.blocks import Block, BlockSchedule
 from autosched.tir.module import IRModule, PrimFunc
 from autosched.tvm._missing import MissingName
 
@@ -59,7 +59,43 @@ tell(
         "get_loops": "s[B].leaf_iter_vars, and s[B].op.axis",
     },
 )
-tell(Stage, "te.Stage", {"is_opengl": "targets: llvm, c, opencl, cuda"})
+_NODES = "print(sch.mod.script()): blocks are stages, and their nodes are made when they are printed"
+_PARTS = dict.fromkeys(("alloc_buffers", "match_buffers", "annotations"), _NODES)
+tell(
+    Stage,
+    "te.Stage",
+    {
+        "is_opengl": "targets: llvm, c, opencl, cuda",
+        "name_hint": "s[B].op.name",
+        "iter_vars": "s[B].op.axis, s[B].op.reduce_axis",
+        "reads": "s[B].op.input_tensors, sch.get_producers(block)",
+        "writes": "s[B].tensor, sch.get_consumers(block)",
+        **_PARTS,
+    },
+)
+tell(
+    Block,
+    "tir.schedule.BlockRV",
+    {
+        "name_hint": "block.name",
+        "iter_vars": "sch.get(block).op.axis, sch.get(block).op.reduce_axis",
+        "reads": "sch.get_producers(block)",
+        "writes": "sch.get_consumers(block)",
+        "body": _NODES,
+        "init": _NODES,
+        **_PARTS,
+    },
+)
+tell(
+    Loop,
+    "tir.schedule.LoopRV",
+    {
+        "body": "sch.get_child_blocks(loop)",
+        "thread_binding": "loop.thread_tag",
+        "annotations": "loop.pragmas",
+        "attrs": "loop.pragmas",
+    },
+)
 tell(
     BlockSchedule,
     "tir.Schedule",

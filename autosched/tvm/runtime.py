@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Callable, Mapping
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,23 @@ def load_param_dict(param_bytes: bytes) -> dict[str, Any]:
         legal = "what save_param_dict returned"
         raise UsageError(f"they are no arrays: {error}", asked="load_param_dict", legal=legal) from None
 
+
+def save_param_dict_to_file(params: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write what `save_param_dict` returns to a file."""
+    Path(path).write_bytes(save_param_dict(params))
+
+
+def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The arrays of a file that `save_param_dict_to_file` wrote. Raises UsageError for another file."""
+    return load_param_dict(Path(path).read_bytes())
+
+
+def num_threads() -> int:
+    """How many threads parallel loops of the current target take, or of the CPU."""
+    return (Target.current(allow_none=True) or Target("llvm")).num_threads
+
+
+cl, gpu = opencl, cuda
 
 _INSTEAD = {
     "script_printer": "mod.script()",

@@ -9,11 +9,12 @@ from importlib import import_module
 from typing import Any
 
 from autosched.tvm._missing import MODULES, NotPartOfThis, missing
-from autosched.tvm.contrib import cblas, cc, clang, dlpack, mkl, nvcc, pickle_memoize, random, sort, utils
+from autosched.tvm.contrib import _libraries, cblas, cc, clang, dlpack, mkl, nvcc, pickle_memoize, random, sort, utils
 
+globals().update(_libraries.install(__name__))
 _missing = missing("contrib", globals(), {"popen_pool": "concurrent.futures"})
 #: models bring the tuner with them, the others are rarely used
-_ON_FIRST_USE = ("dnnl", "graph_executor", "graph_runtime", "sparse", "tedd")
+_ON_FIRST_USE = ("dnnl", "download", "graph_executor", "graph_runtime", "sparse", "tedd")
 
 
 def __getattr__(name: str) -> Any:

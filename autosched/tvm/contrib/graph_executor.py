@@ -23,6 +23,7 @@ from autosched.runtime import ndarray as nd
 from autosched.runtime.device import Device
 from autosched.runtime.function import BenchmarkResult
 from autosched.runtime.ndarray import NDArray
+from autosched.tvm._missing import missing
 from autosched.tvm.runtime import load_param_dict
 
 Array = np.ndarray[Any, Any]
@@ -242,3 +243,6 @@ def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
 def factory_of(module: Any, path: str) -> GraphExecutorFactory:
     """The model that a loaded library has inside. Raises ModelError."""
     return GraphExecutorFactory(Executable.of(module, path))
+
+
+__getattr__ = missing("contrib.graph_executor", globals(), {"get_device": "tvm.device(name, index)"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -41,3 +42,13 @@ def tempdir(custom_path: str | None = None, keep_for_debug: bool = False) -> Tem
     if keep_for_debug and custom_path is None:
         custom_path = tempfile.mkdtemp()
     return TempDirectory(custom_path)
+
+
+def which(exec_name: str) -> str | None:
+    """The path of a program; None if it is not found."""
+    return shutil.which(exec_name)
+
+
+def is_source_path(path: str) -> bool:
+    """Whether a text is the path of a source file, by its ending; a text of several lines is a source itself."""
+    return "\n" not in path and path.endswith((".cc", ".cpp", ".c", ".cu", ".cl", ".ll", ".h"))

@@ -121,7 +121,7 @@ class _Buffer:
 
 
 Buffer = _Buffer()
-buffer = decl_buffer = Buffer
+buffer = decl_buffer = buffer_decl = Buffer
 
 
 def match_buffer(

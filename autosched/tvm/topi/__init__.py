@@ -28,7 +28,25 @@ transform = sys.modules[f"{__name__}.transform"] = sys.modules[__name__]
 _INSTEAD = {
     "contrib": "te.extern with tir.call_packed of a Python function",
     "testing": "import tvm.topi.testing",
+    "ceil_log2": "topi.ceil(topi.log2(x))",
+    "scanop": "topi.cumsum, topi.cumprod",
+    **dict.fromkeys(
+        ("fixed_point_multiply", "fixed_point_multiply_per_axis"),
+        "te.compute with tir.q_multiply_shift of the elements",
+    ),
+    **dict.fromkeys(
+        ("sparse_fill_empty_rows", "sparse_reshape"), "te.extern with tir.call_packed of a Python function"
+    ),
 }
 __getattr__ = missing("topi", globals(), _INSTEAD)
 random = import_module(f"{__name__}.random")  # made of the operators above
+schedules.files(
+    {
+        sys.modules[__name__]: "argwhere einsum reduction scatter scatter_elements searchsorted signal sort unique",
+        image: "grid_sample",
+        random: "kernel",
+        sparse: "csrmm csrmv dense",
+        vision: "nms_util reorg",
+    }
+)
 also_at({"topi.sparse.utils": "topi.sparse_utils"})

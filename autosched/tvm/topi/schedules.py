@@ -8,7 +8,7 @@ element-wise programs get vectors and threads, or work-items.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -21,6 +21,7 @@ from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import Operation, Tensor
+from autosched.tir.blocks import BlockSchedule
 from autosched.topi.generic import schedule as simple_schedule
 from autosched.tvm._missing import missing
 
@@ -53,13 +54,19 @@ def schedule(outs: Tensor | Operation | Sequence[Any], target: Any = None) -> Sc
     return simple_schedule(tensors, to)
 
 
-def _by_position(machine: str, *args: Any, **kwargs: Any) -> Schedule:
-    """TVM's schedules take outputs; templates a configuration before them, and some an input or a flag beside."""
-    given = [a for a in (*args, *kwargs.values()) if isinstance(a, (Tensor, Operation)) or _are_outputs(a)]
+def _by_position(machine: str, *args: Any, **kwargs: Any) -> Schedule | BlockSchedule:
+    """TVM's schedules take outputs; templates a configuration before them, and some an input or a flag beside. Some
+    take a `tir.Schedule` to go on with, and return it."""
+    values = (*args, *kwargs.values())
+    given = [a for a in values if isinstance(a, (Tensor, Operation, BlockSchedule)) or _are_outputs(a)]
     current = Target.current(allow_none=True)
     wanted = Target(MACHINES[machine])
     is_fit = current is not None and (machine == "generic" or current.is_gpu_style == wanted.is_gpu_style)
-    return schedule(given[-1] if given else args, current if is_fit else wanted)
+    to = current if is_fit else wanted
+    if given and isinstance(given[-1], BlockSchedule):
+        auto(given[-1].schedule, to, effort="quick" if is_on() else "none")
+        return given[-1]
+    return schedule(given[-1] if given else args, to)
 
 
 def _are_outputs(a: Any) -> bool:
@@ -160,9 +167,11 @@ def without_configuration(operator: Any) -> Any:
 
 #: files of TVM's whose names programs import, in `nn` and in each of MACHINES
 FILES = (
-    "batch_matmul bitserial_conv2d bitserial_dense concat conv1d conv2d conv2d_avx_1x1 conv2d_avx_common conv2d_direct "
-    "conv2d_int8 conv2d_transpose conv2d_winograd conv3d dense depthwise_conv2d injective matmul pooling reduction "
-    "softmax sparse tensor_intrin winograd_util"
+    "argwhere batch_matmul batch_norm batch_to_space_nd bitserial_conv2d bitserial_dense bnn concat conv1d conv2d "
+    "conv2d_avx_1x1 conv2d_avx_common conv2d_direct conv2d_int8 conv2d_transpose conv2d_winograd conv3d default dense "
+    "depth_to_space depthwise_conv2d dilate elemwise fifo_buffer flatten group_norm injective instance_norm layer_norm "
+    "lstm matmul nn pad pooling qnn reduction rms_norm scatter_elements searchsorted signal softmax sort "
+    "space_to_batch_nd space_to_depth sparse tensor_intrin unique upsampling winograd_util"
 ).split()
 
 
@@ -173,3 +182,10 @@ def install(package: str, operators: ModuleType, others: Sequence[ModuleType]) -
     for module in (*made.values(), *files):
         sys.modules.setdefault(module.__name__, module)  # winograd_util is a module of its own in nn
     return made
+
+
+def files(names: Mapping[ModuleType, str]) -> None:
+    """Let names be imported from files of TVM's, too: module here -> files that it is in TVM."""
+    for parent, inside in names.items():
+        for name in inside.split():
+            sys.modules.setdefault(f"{parent.__name__}.{name}", File(parent, name))

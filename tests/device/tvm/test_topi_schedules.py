@@ -50,3 +50,15 @@ def test_other_operators_on_work_items(make: Any, wanted: Any) -> None:
 
 
 VALUES = DRAW.normal(size=(6, 8)).astype(np.float32)
+
+
+def test_a_schedule_of_blocks_goes_on() -> None:
+    """TVM's schedules of some Arm operators take a `tir.Schedule`."""
+    A, W = te.placeholder((1, 4, 6, 8), name="A"), te.placeholder((3, 3, 8, 16), name="W")
+    B = topi.arm_cpu.compute_conv2d_NHWC_hybrid(A, W, 1, 1, 1, "float32")
+    given = tvm.tir.Schedule(te.create_prim_func([A, W, B]))
+    sch = topi.arm_cpu.schedule_conv2d_NHWC_hybrid_TIR(given)
+    assert sch is given and any(step.kind == "vectorize" for step in sch.trace)
+    a, w, b = DRAW.random((1, 4, 6, 8), "float32"), DRAW.random((3, 3, 8, 16), "float32"), np.zeros((1, 4, 6, 16), "f4")
+    tvm.build(sch.mod["main"], "llvm")(a, w, b)
+    tvm.testing.assert_allclose(b, testing.conv2d_nhwc_python(a, w, 1, 1), rtol=1e-4)

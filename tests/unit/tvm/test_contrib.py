@@ -10,7 +10,7 @@ import pytest
 from autosched import tvm
 from autosched.errors import BuildError, FileError, UsageError
 from autosched.tvm import te
-from autosched.tvm.contrib import cblas, clang, dnnl, mkl, nvcc, pickle_memoize, random, sparse, tedd
+from autosched.tvm.contrib import cblas, clang, dnnl, mkl, nvcc, pickle_memoize, random, sparse, tedd, utils
 
 A = te.placeholder((4, 6), name="A")
 CALLS: list[int] = []  #: not in a closure, whose parts count among the arguments
@@ -211,3 +211,24 @@ def test_compilers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         nvcc.compile_cuda("", arch="sm_80")
     with pytest.raises(BuildError, match="it does not answer"):
         nvcc.get_cuda_version("/nowhere")
+
+
+def test_paths_and_programs(tmp_path: Path) -> None:
+    assert utils.which("no-such-program-at-all") is None and utils.which("sh") is not None
+    assert utils.is_source_path("a/b.cc") and not utils.is_source_path("a.o") and not utils.is_source_path("x\n.c")
+
+
+def test_parameters_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "params"
+    tvm.runtime.save_param_dict_to_file({"w": np.arange(3.0)}, file)
+    np.testing.assert_array_equal(tvm.runtime.load_param_dict_from_file(file)["w"].numpy(), [0, 1, 2])
+
+
+def test_what_the_code_generator_says_of_this_machine() -> None:
+    codegen = tvm.target.codegen
+    have = codegen.llvm_get_cpu_features()
+    assert have and codegen.llvm_cpu_has_features(sorted(have)[:2]) and not codegen.target_has_features("no-such")
+    assert codegen.llvm_get_system_cpu() and "-" in codegen.llvm_get_system_triple() and tvm.runtime.num_threads() >= 1
+    assert "no-such" in codegen.llvm_get_cpu_features(tvm.target.Target("llvm -mattr=+no-such"))
+    with pytest.raises(UsageError, match="not this machine"):
+        codegen.llvm_get_cpu_features(tvm.target.Target("llvm -mtriple=s390x-linux-gnu"))

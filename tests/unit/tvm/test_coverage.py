@@ -16,7 +16,7 @@ PROGRAM = """
 import numpy as np
 import tvm.testing
 from tvm import te as T, topi
-from tvm.contrib import mkl, nnpack
+from tvm.contrib import mkl, cublas
 import tvm.relax.op as R
 
 A = T.placeholder((8, 8), name="A")
@@ -41,7 +41,7 @@ def test_every_way_to_name_something() -> None:
         "te": ("works", [4]),
         "topi": ("works", [4]),
         "contrib.mkl": ("differs", [5]),
-        "contrib.nnpack": ("replaced", [5]),
+        "contrib.cublas": ("replaced", [5]),
         "relax.op": ("replaced", [6]),
         "te.placeholder": ("works", [8]),
         "te.compute": ("missing", [9]),
@@ -59,7 +59,7 @@ def test_every_way_to_name_something() -> None:
 def test_it_says_what_to_do() -> None:
     what = {u.name: u.what for u in names_used(PROGRAM)}
     assert what["te.compute"].startswith("there is no argument colour") and "factors" in what["te.Stage.split"]
-    assert "onnx" in what["relax.op.add"] and "call_packed" in what["contrib.nnpack"]
+    assert "onnx" in what["relax.op.add"] and "call_packed" in what["contrib.cublas"]
     assert what["contrib.mkl"] == DIFFERS["contrib.mkl"]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +31,8 @@ def test_members_that_are_not_here_say_what_there_is(B: te.Tensor) -> None:
     objects = {
         "te.Schedule": s,
         "te.Stage": s[B],
+        "tir.schedule.BlockRV": blocks.get_block("B"),
+        "tir.schedule.LoopRV": s[B].loops[0],
         "tir.Schedule": blocks,
         "tir.schedule.Trace": blocks.trace,
         "tir.PrimFunc": blocks.mod["main"],
@@ -123,3 +128,82 @@ def test_random_matrices_of_blocks() -> None:
     assert random_bsr_matrix(4, 4, 2, 2, 1.0, "float64").data.shape == (4, 2, 2)
     with pytest.raises(UsageError, match="do not divide"):
         random_bsr_matrix(8, 12, 3, 3, 0.25, "float32")
+
+
+@pytest.mark.parametrize(
+    ("options", "has"),
+    [
+        ("", set()),
+        ("-mtriple=x86_64-linux-gnu -mattr=+avx2", set()),
+        ("-mtriple=aarch64-linux-gnu", {"asimd"}),
+        ("-mtriple=aarch64-linux-gnu -mattr=+v8.2a,+fullfp16", {"asimd", "fp16_simd"}),
+        ("-mtriple=aarch64-linux-gnu -mattr=+v8.6a,+sve", {"asimd", "dotprod", "matmul_i8", "fp16_simd", "sve"}),
+        ("-mtriple=aarch64-linux-gnu -mattr=+v9a,+sme,-sve", {"asimd", "dotprod", "matmul_i8", "sme"}),
+        ("-mtriple=arm-linux-gnueabihf -mattr=+neon", {"asimd"}),
+    ],
+)
+def test_what_a_target_says_of_an_arm_cpu(options: str, has: set[str]) -> None:
+    features = tvm.target.Target(f"llvm {options}").features
+    names = "asimd dotprod matmul_i8 fp16_simd sve sme".split()
+    assert {n for n in names if getattr(features, f"has_{n}")} == has
+    assert features.is_aarch64 == ("aarch64" in options) and features.has_no_such_thing is None
+
+
+def test_libraries_for_gpus_say_that_they_are_not_here() -> None:
+    from autosched.tvm.contrib import cudnn, nnpack, thrust
+
+    assert not cudnn.exists() and not nnpack.is_available() and not thrust.can_use_thrust()
+    with pytest.raises(AttributeError, match="te.extern"):
+        cudnn.conv_forward()
+
+
+def test_operators_of_calls_have_tvm_s_names() -> None:
+    A = te.placeholder((4,), name="A")
+    named = {"exp": "tir.exp", "tanh": "tir.tanh", "abs": "tir.fabs", "isnan": "tir.isnan", "sigmoid": "tir.sigmoid"}
+    for name, wanted in named.items():
+        (e,) = te.compute((4,), lambda i: vars(te)[name](A[i] * 3), name="B").op.body  # noqa: B023
+        assert e.op == name and e.op.name == wanted and repr(e.op) == repr(name)
+        assert type(pickle.loads(pickle.dumps(e.op))) is str and json.dumps(e.op) == f'"{name}"'
+    assert te.power(A[0], A[1]).op.name == "tir.pow"
+
+
+def test_parts_of_loops_and_functions(B: te.Tensor) -> None:
+    f = te.create_prim_func([*B.op.input_tensors, B])
+    sch = tir.Schedule(f)
+    (i,) = sch.get_loops(sch.get_block("B"))
+    assert sch.get(i).extent.value == 4 and sch.get(i).min.value == 0 and sch.get(i).loop_var.dtype == "int32"
+    outer, inner = sch.split(i, [None, 2])
+    assert (outer.extent.value, inner.extent.value) == (2, 2) and not hasattr(i, "extent")
+    assert [f.buffer_map[p] for p in f.params] == list(f.params)
+    assert f.same_as(f) and not f.same_as(sch.mod["main"]) and sch.get(sch.get_block("B")).same_as(sch.schedule["B"])
+    assert not sch.can_decompose_padding(sch.get_block("B"), outer)
+
+
+def test_files_of_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autosched.tvm.contrib.download import download, download_testdata
+
+    source, there = tmp_path / "source", tmp_path / "there"
+    source.write_text("one")
+    download(source.as_uri(), there)
+    source.write_text("three")
+    download(source.as_uri(), there)
+    assert there.read_text() == "one"
+    download(source.as_uri(), there, size_compare=True)
+    assert there.read_text() == "three"
+    monkeypatch.setenv("TVM_TEST_DATA_ROOT_PATH", str(tmp_path / "data"))
+    found = download_testdata(source.as_uri(), "a.txt", module=["x", "y"])
+    assert Path(found) == tmp_path / "data" / "x" / "y" / "a.txt" and Path(found).read_text() == "three"
+    with pytest.raises(UsageError, match="put there by hand"):
+        download((tmp_path / "none").as_uri(), tmp_path / "other")
+
+
+def test_views_by_an_older_name() -> None:
+    @T.prim_func
+    def added(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")) -> None:  # type: ignore[valid-type]
+        flat = T.buffer_decl([4], dtype="float32", data=A.data)
+        for i in range(4):
+            B[i] = flat[i] + 1.0
+
+    out = np.zeros(4, "float32")
+    tvm.build(tvm.lower(added), target="llvm")(np.ones(4, "float32"), out)
+    np.testing.assert_array_equal(out, 2)

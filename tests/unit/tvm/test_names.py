@@ -87,7 +87,7 @@ def test_statements() -> None:
         (lambda: tvm.relay.var, "from_onnx"),
         (lambda: tvm.relax, "relay.build"),
         (lambda: tvm.relay.frontend.from_pytorch, "torch.onnx.export"),
-        (lambda: tvm.tir.transform.InjectPTXLDG32, "names: "),
+        (lambda: tvm.tir.transform.InjectPTXLDG32, "autosched list passes"),
         (lambda: tvm.tir.transform.MakePackedAPI, "tir.add_lower_pass"),
         (lambda: tvm.vulkan, "tvm.opencl"),
         (lambda: te.schedule.VerifyCompactBuffer, "tvm.lower"),
@@ -110,7 +110,12 @@ def test_a_module_that_is_not_here_says_so(name: str) -> None:
 
 
 def test_a_name_that_is_imported_says_so_as_well() -> None:
-    for module, name in (("driver.build_module", "get_binds"), ("te", "no_such"), ("contrib", "cudnn")):
+    for module, name in (
+        ("driver.build_module", "get_binds"),
+        ("te", "no_such"),
+        ("contrib", "cublas"),
+        ("contrib.cudnn", "conv_forward"),
+    ):
         with pytest.raises(ImportError, match=rf"tvm.{module}.{name}"):
             exec(f"from autosched.tvm.{module} import {name}")
     with pytest.raises(ImportError, match="lists all names of a program that are not here"):
