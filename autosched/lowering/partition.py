@@ -264,9 +264,11 @@ def _tiles(body: Stmt, span: Span, an: Analyzer) -> dict[tuple[Poly, int], dict[
 
     p + l < n, p a multiple of w, l in [0, w)   ->   p < n and l < r, with r in [1, w] the rest of n
 
-    Then numbers alone say which copies and lanes there are. None where a question asks something else, or about a size.
+    Then numbers alone say which copies and lanes there are. None where a question asks something else, or about a size,
+    or of several tiles, of which some may fit.
     """
-    loops = {s.var: s for s in walk(body) if isinstance(s, For) and s.kind in ("unroll", "vectorize")}
+    within = {s.var: s for s in walk(body) if isinstance(s, For | Let)}
+    loops = {v: s for v, s in within.items() if isinstance(s, For) and s.kind in ("unroll", "vectorize")}
     found: dict[tuple[Poly, int], dict[Expr, Expr]] = {}
     for node, answer in span.answers.items():
         holds = an.inequalities(node) if is_const(answer, True) else []
@@ -274,7 +276,7 @@ def _tiles(body: Stmt, span: Span, an: Analyzer) -> dict[tuple[Poly, int], dict[
             return None
         inside, outside, width = Poly({}), Poly({}), 1
         for monomial, factor in holds[0].terms.items():
-            if not any(variables(atom) & loops.keys() for atom in monomial):
+            if not any(variables(atom) & within.keys() for atom in monomial):
                 outside += Poly({monomial: factor})
                 continue
             s = loops.get(monomial[0]) if len(monomial) == 1 else None

@@ -617,3 +617,22 @@ def test_lanes_that_a_condition_leaves_out_may_read_what_is_not_written_yet() ->
     s[past].vectorize(s[past].op.reduce_axis[0])
     check_against_reference([a, b], s, "llvm", [np.arange(14, dtype="int32").reshape(7, 2)], "interpreter")
     check(s, [a, b])
+
+
+@pytest.mark.parametrize("between", ["vthread", "hint", "parallel", "serial"])
+@pytest.mark.parametrize("inner", ["unroll", "vectorize"])
+def test_a_border_of_several_tiles_of_which_some_are_whole(between: str, inner: str) -> None:
+    """17 = 2 * 6 + 5: of the last two tiles of 3, the first is whole."""
+    a = te.placeholder((5, 17), "int32", "A")
+    b = te.compute((5, 17), lambda i, j: a[i, j] + 1, name="B")
+    s = create_schedule(b)
+    tile, lane = s[b].split("j", factor=3)
+    outer, middle = s[b].split(tile, factor=2)
+    getattr(s[b], inner)(lane)
+    if between == "vthread":
+        s[b].bind(middle, "vthread")
+    elif between == "hint":
+        s[b].pragma(middle, "loop_partition_hint", pragma_value=0)
+    elif between == "parallel":
+        s[b].parallel(middle)
+    check(s, [a, b])
