@@ -30,7 +30,7 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import Access, divisors, lanes, length, powers, tiles
 from autosched.space.rules.engine import Plan, fuse_all, rule
-from autosched.te.tensor import IterVar
+from autosched.te.tensor import IterVar, Tensor
 
 #: Rows of a tile of sums, and vectors in each.
 ROWS, VECTORS = (1, 2, 3, 4, 6, 7, 8, 12, 14, 28), (1, 2, 3, 4)
@@ -47,11 +47,14 @@ MANY = 4
 def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
     """The contraction that an element-wise stage does something with, perhaps through others like it."""
     axes = [a.var for a in stage.axis]
+    at_own: dict[Tensor, bool] = {}
     for e in post_order(stage.body):
-        if e.op != "read" or len(e.args) != len(axes) or any(i is not v for i, v in zip(e.args, axes, strict=True)):
-            continue
-        source = plan.s.stage(e.value)
-        if source in plan.done or source.is_output or len(plan.s.consumers(source)) != 1:
+        if e.op == "read":
+            is_own = len(e.args) == len(axes) and all(i is v for i, v in zip(e.args, axes, strict=True))
+            at_own[e.value] = at_own.get(e.value, True) and is_own
+    for tensor, is_own in at_own.items():
+        source = plan.s.stage(tensor)
+        if not is_own or source in plan.done or source.is_output or len(plan.s.consumers(source)) != 1:
             continue
         if analysis.is_contraction(source):
             return source

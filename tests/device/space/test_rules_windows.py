@@ -202,3 +202,14 @@ def test_rows_that_something_is_read_for_stay_rows(args, fused):
 def test_lanes_of_rows_leave_none_idle():
     plan = planned(*rows_beside(64, 30, 41), w_by="lanes_of_sums")
     assert max(plan.s.knobs["w_partial"].values) == 32
+
+
+def test_sums_that_are_read_elsewhere_too_are_no_part_of_a_tile_of_their_reader():
+    """Which rows a tile needs, only data say: all of them, for each tile."""
+    n = te.var("n")
+    x, w = (te.placeholder((n, n), "int32", name) for name in "xw")
+    k = te.reduce_axis((0, n), "k")
+    sums = te.compute((n, n), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name="sums")
+    found = te.compute((n, n), lambda i, j: sums[te.max(te.min(sums[i, j], n - 1), 0), j], name="found")
+    space = check((x, w, found), sizes={"n": 29})
+    assert all(s[sums].attach.kind == "root" for s in schedules(space))
