@@ -46,6 +46,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Split, Stage
 from autosched.target import Target
 from autosched.te.extern import ExternOp
+from autosched.te.reducers import in_rising_order
 from autosched.te.reduction import REDUCTIONS, Reduction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import Tensor
@@ -312,8 +313,11 @@ class _Nest:
             places = [(self.buffer, at)]
         if self.across:
             return self._by_the_group(reduction, sources, condition, self._loaded(rest))
-        combined = reduction.combine([load(b, *at) for b, at in places], self._loaded(sources))
-        update = at_once(stores_to(places, combined))
+        found = self._loaded(sources)
+        if not rest and self._rises(found[0]):
+            rising = in_rising_order(reduction.combiner)
+            reduction = reduction if rising is None else replace(reduction, combiner=rising)
+        update = at_once(stores_to(places, reduction.combine([load(b, *at) for b, at in places], found)))
         if inside:
             update = If(E.logical_and(*inside), update)
         update = self._where(condition, update)
@@ -324,6 +328,19 @@ class _Nest:
         self.guards_of_setting = [g for g in self.guards if E.variables(g) & setting]
         guards = [g for g in self.guards if not E.variables(g) & setting]
         return self._loops(0, update, (first_reduce, init), guards)
+
+    def _rises(self, index: Expr) -> bool:
+        """Whether an index is larger at each point of the reduce loops than at all points before, and not negative."""
+        loops, an = [x for x in self.leaves if x.is_reduce], self.b.an
+        if not E.is_index(index) or any(x.kind not in ("serial", "unroll") or x.thread for x in loops):
+            return False
+        for at, loop in enumerate(loops):
+            inner = [(x.var, *self.spans[x]) for x in loops[at + 1 :]]
+            last = substitute(index, {v: start + extent - 1 for v, start, extent in inner})
+            following = {v: start for v, start, _ in inner} | {loop.var: loop.var + 1}
+            if not an.prove_nonneg(an.poly(substitute(index, following)) - an.poly(last) - 1):
+                return False
+        return an.prove_nonneg(an.poly(index))
 
     def _first_values(self) -> Stmt:
         """The stores of a reduction's first values."""

@@ -6,6 +6,7 @@ import builtins
 import inspect
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, overload
 
 from autosched.errors import UsageError, UsageTypeError
@@ -239,20 +240,38 @@ max = _built_in("max")
 
 #: Reducers of this file whose results do not depend on the order: the function of two that each was made of.
 _IN_ANY_ORDER: dict[str, Callable[[Any, Any], Any]] = {}
+#: The same for operands of which the second has the larger index, or the first is the identity.
+_RISING: dict[str, Callable[[Any, Any], Any]] = {}
 
 
 def takes_any_order(combiner: str | Combiner) -> bool:
     """Whether values may be combined in any order: of a combiner of one's own, nobody but its author knows that."""
     if isinstance(combiner, str):
         return True
-    combine = _IN_ANY_ORDER.get(combiner.name)
     left, right = combiner.left, combiner.right
     apart = [{ir.binary(op, a, b) for op in BUILT_IN.values()} for a, b in zip(left, right, strict=True)]
     if builtins.all(e in known for e, known in zip(combiner.result, apart, strict=True)):
         return True
+    return _is_arg(combiner)
+
+
+def _is_arg(combiner: Combiner) -> bool:
+    """Whether a combiner is that of `argmax` or `argmin`."""
+    combine, left, right = _IN_ANY_ORDER.get(combiner.name), combiner.left, combiner.right
     if combine is None or len(left) != 2 or not left[0].dtype.is_integer:
         return False
     return builtins.all(map(operator.is_, combine(left, right), combiner.result))
+
+
+def in_rising_order(combiner: str | Combiner) -> Combiner | None:
+    """A combiner for `argmax` and `argmin` of indices that are not negative and rise from one value to the next.
+
+    Of equal values the first one stays, which leaves one comparison of indices, with that of nothing, and one choice
+    for both components. None for other combiners.
+    """
+    if isinstance(combiner, str) or not _is_arg(combiner):
+        return None
+    return replace(combiner, result=_RISING[combiner.name](combiner.left, combiner.right))
 
 
 def _arg(
@@ -260,22 +279,29 @@ def _arg(
 ) -> Callable[..., tuple[Expr, Expr]]:
     """The reduction of pairs (index, value) to the one whose value beats all others."""
 
+    def wins(a: Expr, b: Expr) -> Expr:
+        """NumPy's order: what is not a number beats all numbers."""
+        better = beats(a, b)
+        return better | (ir.call("isnan", a) & ~ir.call("isnan", b)) if a.dtype.is_float else better
+
     def combine(x: tuple[Expr, Expr], y: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
         (i, a), (j, b) = x, y
-        better, worse = beats(a, b), beats(b, a)
-        if a.dtype.is_float:  # NumPy's order: what is not a number beats all numbers
-            a_is_nan, b_is_nan = ir.call("isnan", a), ir.call("isnan", b)
-            better, worse = better | (a_is_nan & ~b_is_nan), worse | (b_is_nan & ~a_is_nan)
+        better, worse = wins(a, b), wins(b, a)
         unsigned = f"uint{i.dtype.bits}"  # so that -1, the index of nothing, comes last
         first = ir.cast(unsigned, i) < ir.cast(unsigned, j)
         left = better | (~worse & first)
         return ir.select(left, i, j), ir.select(better, a, b)
 
+    def rising(x: tuple[Expr, Expr], y: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
+        (i, a), (j, b) = x, y
+        stays = ~wins(b, a) & ir.compare("ne", i, ir.const(-1, i.dtype))
+        return ir.select(stays, i, j), ir.select(stays, a, b)
+
     def identity(index: DType, value: DType) -> tuple[Expr, Expr]:
         return ir.const(-1, index), worst(value)
 
     pairs = comm_reducer(combine, identity, name)
-    _IN_ANY_ORDER[name] = combine
+    _IN_ANY_ORDER[name], _RISING[name] = combine, rising
 
     def reduce(expr: object, axis: object = None, where: object = None, init: object = None) -> tuple[Expr, Expr]:
         if not _are_axes(axis):
