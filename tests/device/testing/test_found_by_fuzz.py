@@ -627,7 +627,7 @@ def test_a_border_of_several_tiles_of_which_some_are_whole(between: str, inner: 
     b = te.compute((5, 17), lambda i, j: a[i, j] + 1, name="B")
     s = create_schedule(b)
     tile, lane = s[b].split("j", factor=3)
-    outer, middle = s[b].split(tile, factor=2)
+    _, middle = s[b].split(tile, factor=2)
     getattr(s[b], inner)(lane)
     if between == "vthread":
         s[b].bind(middle, "vthread")
