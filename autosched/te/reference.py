@@ -402,7 +402,7 @@ def _along_axes(source: np.ndarray, indices: list[np.ndarray], where: np.ndarray
             if where is None or np.any(where & outside):
                 return None
             index = np.clip(index, 0, length - 1)  # whatever is there
-        line, axis = index.reshape(-1), len(at)
+        line, axis = index.reshape(-1).astype(np.int64), len(at)  # narrow differences would wrap
         if not moving:
             found = found.take(line[0], axis=axis) if found.ndim > 1 else found[line[0]]
             continue
@@ -410,7 +410,7 @@ def _along_axes(source: np.ndarray, indices: list[np.ndarray], where: np.ndarray
         if step > 0 and (np.diff(line) == step).all():
             found = found[(slice(None),) * axis + (slice(int(line[0]), int(line[-1]) + 1, step),)]
         else:
-            found = found.take(line.astype(np.intp), axis=axis)
+            found = found.take(line, axis=axis)
         at += moving
     if not at:
         return None
