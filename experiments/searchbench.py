@@ -22,10 +22,10 @@ import argparse
 import json
 import math
 import os
+import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -256,20 +256,22 @@ def main() -> None:
         table(results)
         return
     programs = load()
-    chosen = [p for p in programs.values() if not args.names or any(n in p.name for n in args.names)]
+    words = [*args.names] or [""]
+    chosen = [p for p in programs.values() if any(n == p.name or (n not in programs and n in p.name) for n in words)]
     if not chosen:
         parser.error(f"no program has one of these in its name; programs: {', '.join(programs)}")
-    target, done = Target.parse(args.target), {}
-    for p in chosen:
-        try:
-            row = measure(p, target, args.budget, args.trials)
-        except Exception:  # one program that fails is a finding, not the end
-            print(f"{p.name} fails:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
-            continue
-        done[p.name] = results[p.name] = {**row, "machine": machine()}
-        print(shown(p.name, row), flush=True)
-        save(name, {n: results[n] for n in (*programs, *results) if n in results})
-    summary(done)
+    if len(chosen) > 1:  # each in a process of its own: arrays of one that ran for long lie on small pages
+        for p in chosen:
+            limits = [f"--budget={args.budget}", *([] if args.trials is None else [f"--trials={args.trials}"])]
+            subprocess.run([sys.executable, __file__, p.name, f"--target={args.target}", *limits], check=False)
+        results = json.loads(path.read_text(encoding="utf-8"))
+        summary({p.name: results[p.name] for p in chosen if p.name in results})
+        return
+    (p,) = chosen
+    row = measure(p, Target.parse(args.target), args.budget, args.trials)
+    results[p.name] = {**row, "machine": machine()}
+    print(shown(p.name, row), flush=True)
+    save(name, {n: results[n] for n in (*programs, *results) if n in results})
 
 
 if __name__ == "__main__":
