@@ -362,7 +362,7 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, factor_axis: int = 0) -
     sources, condition, rest = reduction.parts(tuple(substitute(e, mapping) for e in body.args))
     place = rest if body.op == "scatter" else ()
     guards = [g for g in leaf_predicates(stage) if any(x.var in variables(g) for x in (loop, *others))]
-    condition = logical_and(condition, *(substitute(g, to_axes) for g in guards))
+    condition = logical_and(*(substitute(g, to_axes) for g in guards), condition)  # which may read what they guard
     if left:
         args = (*sources, condition, *place)
         partial = [make(e.op, e.dtype, args, e.value.over(left.values())) for e in stage.body]
@@ -568,7 +568,7 @@ def _remainder(stage: Stage, axis: IterVar, spatial: Mapping[Expr, IterVar]) -> 
 def _compacted(e: Expr, mapping: dict[Expr, Expr], ends: Sequence[Expr], axes: Sequence[IterVar]) -> Expr:
     """A reduction over other axes, with the old ones in terms of these."""
     sources, condition, rest = e.value.parts(tuple(simplify(substitute(x, mapping)) for x in e.args))
-    args = (*sources, logical_and(condition, *ends), *rest)
+    args = (*sources, logical_and(*ends, condition), *rest)
     return make("reduce", e.dtype, args, e.value.over(axes))
 
 

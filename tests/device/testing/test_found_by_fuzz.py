@@ -636,3 +636,17 @@ def test_a_border_of_several_tiles_of_which_some_are_whole(between: str, inner: 
     elif between == "parallel":
         s[b].parallel(middle)
     check(s, [a, b])
+
+
+@pytest.mark.parametrize("factors", [(8, 4), (9, 4), (32, 9)])
+def test_points_beyond_the_end_of_a_factored_reduction_ask_no_data(factors: tuple[int, int]) -> None:
+    """`where=` reads the element, which is inside only where the split's guard holds."""
+    a = te.placeholder((256,), "int32", "A")
+    k = te.reduce_axis((0, 256), "k")
+    b = te.compute((), lambda: te.min(te.select(a[k] > 0, k, 999), axis=k, where=a[k] > 0), name="B")
+    s = create_schedule(b)
+    _, inner = s[b].split(k, factor=factors[0])
+    partial = s.rfactor(b, inner)
+    outer, _ = s[partial].split(next(x for x in s[partial].loops if x.is_reduce), factor=factors[1])
+    s.rfactor(partial, outer)
+    check(s, [a, b])
