@@ -139,3 +139,15 @@ def test_machines_that_are_offered_have_code(machine):
     (code,) = autosched.build(add_one(), f"llvm -mtriple={machine}-linux-gnu").artifact.objects
     order = "big" if machine == "s390x" else "little"
     assert code[:4] == b"\x7fELF" and int.from_bytes(code[18:20], order) == OF_ELF.get(machine, 258)
+
+
+@pytest.mark.parametrize("machine", ["s390x", "powerpc64le", "riscv64"])
+def test_the_int_of_c_fills_its_register_where_machines_want_it(machine):
+    """Without it the number of threads has anything in its upper half."""
+    s = add_one()
+    s["B"].parallel("i")
+    source = autosched.build(s, f"llvm -mtriple={machine}-linux-gnu").get_source()
+    assert "declare void @GOMP_parallel(ptr, ptr, i32 signext, i32 signext)" in source
+    assert "call signext i32 @omp_get_thread_num()" in source and "define i32 " not in source
+    calls = [line for line in source.splitlines() if "@GOMP_parallel(" in line and "call" in line]
+    assert calls and all(line.count("i32 signext") == 2 for line in calls)
