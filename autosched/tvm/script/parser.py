@@ -46,6 +46,7 @@ from autosched.tvm.script.parts import (
     Scope,
     Signature,
     View,
+    parsed_type,
 )
 from autosched.tvm.script.stages import NoStages, as_prim_func
 from autosched.tvm.script.statements import as_function
@@ -213,14 +214,14 @@ class _Function(Reader):
 
     def read(self) -> tuple[Signature, Stmt]:
         """Return the parameters and the body."""
-        tree = self.source.tree
+        tree, self.names = self.source.tree, ChainMap({})
         assert isinstance(tree, ast.FunctionDef)
-        self.names = ChainMap({})
         for a in (*tree.args.posonlyargs, *tree.args.args):
             if a.annotation is None:
                 self.refuse(a, f"{a.arg} has no type", "T.Buffer((n, m), dtype), T.handle, T.int32")
             of = self.value(a.annotation)
-            of = self.value(ast.parse(of, mode="eval").body) if isinstance(of, str) else of
+            if isinstance(of, str):
+                of = self.value(parsed_type(of) or self.refuse(a, f"{of[:40]!r} is no type", "T.Buffer((n, m), dtype)"))
             self.signature.params[a.arg] = self.names[a.arg] = self._parameter(a, of)
         self.statements(tree.body)
         return self.signature, self.out.get()

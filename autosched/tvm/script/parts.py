@@ -8,6 +8,7 @@ for i in T.serial(8):               Loops
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -193,3 +194,11 @@ class Loops:
     ranges: tuple[tuple[Expr, Expr], ...]  #: start, stop
     thread: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
+
+
+def parsed_type(text: str) -> ast.expr | None:
+    """A type that is given as text; None where it is no Python."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
