@@ -57,9 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput") and not config.getoption("--nightly"):  # workers end with their controller
-        from crash_tolerance import RunLimit
+    from crash_tolerance import CrashStacks, RunLimit
 
+    config.pluginmanager.register(CrashStacks())
+    if not hasattr(config, "workerinput") and not config.getoption("--nightly"):  # workers end with their controller
         config.pluginmanager.register(RunLimit(RUN_LIMIT_S))
 
 

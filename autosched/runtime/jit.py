@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import itertools
+import platform
 import sys
 import threading
 import warnings
@@ -41,7 +42,14 @@ def _jit() -> llvm.LLJIT:
             except OSError:  # another C library may have it all in one
                 continue
     machine = llvm.Target.from_default_triple().create_target_machine(opt=3, reloc="pic", codemodel="small")
-    return llvm.create_lljit_compiler(machine)
+    # Code reaches its constants over 2 GiB at most. JITLink puts both into one piece of memory. The older linker asks
+    # for them one by one: in a process with much memory (other libraries' code, a GPU's addresses) they may lie
+    # further apart, and LLVM then aborts the process.
+    return llvm.create_lljit_compiler(machine, use_jit_link=_has_jitlink())
+
+
+def _has_jitlink() -> bool:
+    return sys.platform != "win32" and platform.machine() in ("x86_64", "aarch64", "arm64", "riscv64", "ppc64le")
 
 
 def link(

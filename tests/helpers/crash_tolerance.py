@@ -5,6 +5,7 @@ needed beyond that is here:
 
 - `CrashTolerantScheduling` hands the crashed worker's other tests to the rest. xdist's own scheduler gives the
   crashing test out again, and may give the new worker a file whose tests have all run, for which it waits for ever.
+- `CrashStacks` prints where Python was when a process crashed, whatever a driver has done to the handlers of signals.
 - `RunLimit` ends a run that takes too long, and names the tests that had begun and not ended.
 
 A test that hangs in native code, where no Python runs, is ended by `faulthandler_timeout` (pyproject.toml).
@@ -12,6 +13,7 @@ A test that hangs in native code, where no Python runs, is ended by `faulthandle
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
@@ -22,7 +24,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-__all__ = ["CrashTolerantScheduling", "RunLimit"]
+__all__ = ["CrashStacks", "CrashTolerantScheduling", "RunLimit"]
 
 #: The exit status of a run that was ended: no other of pytest's.
 RAN_TOO_LONG = 70
@@ -61,6 +63,18 @@ def _status_of(node: WorkerController) -> str:
         return f"ended with status {process.wait(1)}"
     except subprocess.TimeoutExpired:
         return "does not answer, though its process runs"
+
+
+class CrashStacks:
+    """Keeps Python's handlers of crashes: LLVM, as part of PoCL, puts its own in their place and prints no stack."""
+
+    def __init__(self) -> None:
+        self._errors = os.dup(2)  # not yet captured
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        faulthandler.disable()
+        faulthandler.enable(self._errors)
 
 
 class RunLimit:

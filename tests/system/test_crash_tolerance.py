@@ -22,7 +22,10 @@ def test_numbers(n):
 """
 
 CONFTEST = """
-from crash_tolerance import CrashTolerantScheduling
+from crash_tolerance import CrashStacks, CrashTolerantScheduling
+
+def pytest_configure(config):
+    config.pluginmanager.register(CrashStacks())
 
 def pytest_xdist_make_scheduler(config, log):
     return CrashTolerantScheduling(config, log)
@@ -46,7 +49,7 @@ def run_pytest(folder: Path, *options: str) -> str:
         *options,
     ]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("crashing", [(0,), (3,), (4,), (1, 2), (0, 4)])
@@ -70,3 +73,16 @@ def test_a_run_that_takes_too_long_names_what_hangs(capsys: pytest.CaptureFixtur
     told = capsys.readouterr().err
     assert statuses == [RAN_TOO_LONG]
     assert "after 3600 s" in told and "a.py::slow" in told and "quick" not in told
+
+
+def test_a_crash_leaves_a_stack_whoever_has_taken_the_signal(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_a.py").write_text(
+        "import os, signal\n"
+        "def test_driver(): signal.signal(6, signal.SIG_DFL)\n"
+        "def test_crash(): os.abort()\n"
+        "def test_after(): pass\n"
+    )
+    output = run_pytest(tmp_path)
+    assert "1 failed, 2 passed" in output
+    assert 'test_a.py", line 3 in test_crash' in output

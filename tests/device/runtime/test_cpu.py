@@ -209,3 +209,43 @@ def test_without_openmp_loops_run_on_one_thread(artifact: Artifact, monkeypatch:
     out = np.zeros(1000)
     kernel.bind([np.arange(1000.0), out]).run()
     np.testing.assert_array_equal(out, 2 * np.arange(1000.0))
+
+
+SCATTERED_MEMORY = """
+import ctypes, mmap
+import numpy as np
+from autosched import build, create_schedule, te
+
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+def reserve(size):
+    return libc.mmap(None, size, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, -1, 0)  # MAP_NORESERVE
+
+def kernel(factor):
+    a = te.placeholder((64,), "float32", name="a")
+    b = te.compute((64,), lambda i: te.exp(a[i] * factor) + 1.618, name="b")
+    return build(create_schedule(b), "llvm", args=[a, b])
+
+kernel(0.5)  # libraries are in their places
+page = mmap.PAGESIZE
+wide = reserve(6 << 30)
+above = []
+while (piece := reserve(page)) is not None and piece > wide and len(above) < 60_000:
+    above.append(piece)
+print(len(above))
+x, y = np.ones(64, np.float32), np.empty(64, np.float32)
+for n in range(4):  # a hole of one page far from all others, for the first section that asks
+    libc.munmap(above[7 * n % len(above)], page)
+    kernel(n + 0.37)(x, y)
+    assert abs(y[0] - (np.exp(n + 0.37) + 1.618)) < 1e-4 * y[0]
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux gives out the highest hole that is large enough")
+def test_code_and_constants_lie_together_whatever_holes_there_are() -> None:
+    done = subprocess.run([sys.executable, "-c", SCATTERED_MEMORY], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 3  # there were holes far away
