@@ -24,6 +24,8 @@ MAX_WORK, MAX_WRITTEN_OUT = 2048, 4096
 MAX_RECOMPUTED = 8
 #: Stages of a pipeline whose places are chosen one by one; where there are more, every n-th is stored.
 MOST_CHOSEN = 3
+#: Windows of fewer points than this are written out whole, rather than in two passes.
+WRITTEN_OUT_WHOLE = 16
 #: The two places that are none of a reader's loops, and the outermost one of them.
 ROOT, SLIDING, TASK = "root", "sliding", "task"
 #: TVM's attribute of stages that read constant matrices: names of the axes at which they do.
@@ -54,7 +56,8 @@ def separate_windows(s: Schedule) -> None:
     waiting = [x for x in s.stages if x.reduce_axis and not analysis.is_opaque(x)]
     while waiting:
         stage = waiting.pop()
-        if analysis.is_stencil(stage) or not sums.may_be_cut(stage):
+        few = analysis.has_fewer(stage.reduce_axis, WRITTEN_OUT_WHOLE)
+        if (few and analysis.is_stencil(stage)) or not sums.may_be_cut(stage):
             continue
         passes = (p for axis in reversed(stage.reduce_axis) if (p := _passes(stage, axis)) is not None)
         best = min(passes, key=lambda p: p[0], default=None)
@@ -370,6 +373,9 @@ def compute_location(plan: Plan, stage: Stage) -> None:
         if window and way == SLIDING:
             stage.store_at(place.stage, window[1].loop)
         _prefetch_rows(plan, stage, place)
+        if way == sums.BAND:
+            sums.few_rows(plan, stage)
+            return
     elif stage.reduce_axis and sums.whole_sums(plan, stage):
         return
     loops_of_producer(plan, stage)

@@ -21,6 +21,8 @@ FEWEST_LANES = 4
 #: Registers of partial sums that a long row has at least, since an addition waits some cycles for the one before in its
 #: register; and how many additions in each make a row long.
 CHAINS, LONG_ROW = 4, 8
+#: The place in a band at which a few of its rows begin.
+BAND = "band"
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)
 #: Rows whose lanes are combined in a task.
@@ -153,15 +155,22 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
     group, row = stage.split(row, factor=plan.knob(stage, "rows", rows))
     task, group = stage.split(group, factor=plan.knob(stage, "groups", powers(1, 64)))
     stage.parallel(task)
-    partial = in_lanes(plan, stage, together)
-    partial.compute_at(stage, group if together else row)
     if together:
-        *spatial, lane = spatial_loops(partial)
-        partial.reorder(*reduce_loops(partial), *spatial, lane)
-        for x in spatial:
-            partial.unroll(x)
-        stage.unroll(row)
+        _rows_in_lanes(plan, stage, group, row)
+    else:
+        in_lanes(plan, stage).compute_at(stage, row)
     plan.offer(stage, task=task, group=group)
+
+
+def _rows_in_lanes(plan: Plan, stage: Stage, group: Loop, row: Loop) -> None:
+    """The rows of a group are added up in lanes together: what they share is loaded once."""
+    partial = in_lanes(plan, stage, True)
+    partial.compute_at(stage, group)
+    *spatial, lane = spatial_loops(partial)
+    partial.reorder(*reduce_loops(partial), *spatial, lane)
+    for x in spatial:
+        partial.unroll(x)
+    stage.unroll(row)
 
 
 def _few_columns(plan: Plan, stage: Stage) -> bool:
@@ -269,12 +278,41 @@ def bands_of_rows(plan: Plan, stage: Stage) -> None:
     """Few columns, many rows: each thread adds up bands of whole rows, and the sums of the bands are added.
 
     for j: for k: R[j] += A[k, j]   ->   parallel for b: Q[b, 0:n] = sums of band b of rows;  R = Q[0] + Q[1] + ..
+
+    What is computed for each row, and may need all of it, can be computed a few rows at a time, while they are near:
+
+    for k: E[k] = f(sum of A[k]);  for j: for k: R[j] += E[k] * A[k, j]   ->
+        parallel for b: for 8 rows k of band b: (E[k] = f(sum of A[k]))  Q[b, 0:n] += E[k] * A[k, 0:n]
     """
-    axis, read = _vector_axis(stage), _bytes_read(stage)
+    axis, read, feeds = _vector_axis(stage), _bytes_read(stage), _is_fed(plan, stage)
     at = stage.axis.index(axis) if axis is not None else -1
     band, _ = stage.split(fuse_all(stage, reduce_loops(stage)), nparts=plan.knob(stage, "bands", PIECES))
     bands = partial_results(plan, stage, band, "bands_of_rows")
-    _columns(plan, bands, bands.axis[at + 1], parallel=bands.loops[0], read=read)
+    _columns(plan, bands, bands.axis[at + 1], parallel=bands.loops[0], read=read, whole=feeds)
+
+
+def few_rows(plan: Plan, stage: Stage) -> None:
+    """The loops of a stage that is computed for each few rows of a band: they are one vector, or added up together."""
+    rows = plan.knob_of(stage.attach.stage, "rows") if stage.attach.stage is not None else None
+    spatial = spatial_loops(stage)
+    if rows is None or not spatial:
+        reduce_rows(plan, stage)
+        return
+    group, row = stage.split(fuse_all(stage, spatial), factor=rows)
+    if not stage.reduce_axis:
+        stage.vectorize(row)
+    elif _along_rows(plan, stage):
+        _rows_in_lanes(plan, stage, group, row)
+
+
+def _is_fed(plan: Plan, stage: Stage) -> bool:
+    """Whether what is added up along a single axis is made of stages that are computed for each of its points."""
+    if len(stage.reduce_axis) > 1:
+        return False
+    (rows,) = stage.reduce_axis
+    found = (a for a in analysis.accesses(stage) if a.mentions(rows) and not any(map(a.mentions, stage.axis)))
+    made = (plan.s.stage(a.tensor) for a in found)
+    return any(not x.is_placeholder and not x.is_output for x in made)
 
 
 @rule(when=_along_columns)
@@ -333,8 +371,15 @@ def _stretch(plan: Plan, stage: Stage, n: int | None, read: int, *, alone: bool)
 
 
 def _columns(
-    plan: Plan, stage: Stage, axis: IterVar | None, parallel: Loop | None = None, read: int | None = None
+    plan: Plan,
+    stage: Stage,
+    axis: IterVar | None,
+    parallel: Loop | None = None,
+    read: int | None = None,
+    whole: bool = False,
 ) -> None:
+    """Vectors of columns, and a few rows of what they are made of at a time; with `whole` all along these rows, so that
+    what is made for them is made once."""
     column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
     outer = [x for x in spatial_loops(stage) if x is not column and x is not parallel]
     *slow, k = reduce_loops(stage)
@@ -345,16 +390,19 @@ def _columns(
     least = _stretch(plan, stage, n, read, alone=parallel is not None) // plan.machine.vector_bytes or 1
     most = 256 if n is None else max(1, n * stage.tensor.dtype.bytes // plan.machine.vector_bytes)
     several = powers(least, max(256, least)) if least <= most else [1 << most.bit_length() - 1]
-    vectors, vector = stage.split(block, factor=plan.knob(stage, "vectors", several))
+    vectors, vector = (None, block) if whole else stage.split(block, factor=plan.knob(stage, "vectors", several))
     most_rows = analysis.WAYS if _is_large(plan, stage) else 16  # more rows from afar are fetched ahead badly
     band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, most_rows)))
-    stage.reorder(*([parallel] if parallel is not None else []), *outer, vectors, *slow, band, vector, row, lane)
+    around = [x for x in (parallel, *outer, vectors) if x is not None]
+    stage.reorder(*around, *slow, band, vector, row, lane)
     stage.unroll(row)
     stage.vectorize(lane)
     if parallel is not None:
         stage.parallel(parallel)
+        if whole:
+            plan.offer(stage, **{BAND: band})
     else:
-        task = stage.fuse(*outer, vectors) if outer else vectors
+        task = fuse_all(stage, around)
         stage.parallel(task)
         plan.offer(stage, task=task)
 

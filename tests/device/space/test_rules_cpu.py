@@ -402,6 +402,33 @@ def test_sums_of_columns_are_not_made_again_for_each_row():
     check(standardised())
 
 
+def gradient(rows=67, columns=40, dtype="float32", of=te.sum):
+    """Sums of the rows of x, weighted by what each row gives all in all, as in the gradient of a regression."""
+    x, w = te.placeholder((rows, columns), dtype, name="x"), te.placeholder((columns,), dtype, name="w")
+    k, r = te.reduce_axis((0, columns), "k"), te.reduce_axis((0, rows), "r")
+    z = te.compute((rows,), lambda i: of(x[i, k] * w[k], axis=k), name="z")
+    e = te.compute((rows,), lambda i: z[i] * 2 - 1, name="e")
+    return x, w, te.compute((columns,), lambda j: te.sum(e[r] * x[r, j], axis=r), name="g")
+
+
+@pytest.mark.parametrize("options", [{}, {"of": te.max}, {"dtype": "int32", "rows": 64}])
+def test_bands_make_what_their_rows_need_while_these_are_near(options):
+    space = check(gradient(**options), most=8)
+    made = [{x.name: x.attach for x in s.schedule().stages if x.attach.kind == "at"} for s in space.sketches]
+    both = [(m["z"].loop, m["e"].loop) for m in made if {"z", "e"} <= m.keys()]
+    assert any(a is b and a.is_reduce for a, b in both)
+
+
+def test_what_only_results_choose_is_not_made_for_rows():
+    """Nor are there bands of whole rows for it."""
+    x, v = te.placeholder((67, 40), name="x"), te.placeholder((40,), name="v")
+    r = te.reduce_axis((0, 67), "r")
+    scale = te.compute((40,), lambda j: te.exp(v[j]), name="scale")
+    args = x, v, te.compute((40,), lambda j: te.sum(x[r, j] * scale[j], axis=r), name="g")
+    stages = [x for s in check(args, most=2).sketches for x in s.schedule().stages]
+    assert not any(x.attach.kind == "at" and x.attach.loop.is_reduce for x in stages if x.name == "scale")
+
+
 def stretches(rows, columns):
     """x[rows] @ a[rows, columns]: the fewest vectors of a row that are read in one go, and the most rows at a time."""
     x, a = te.placeholder((rows,), name="x"), te.placeholder((rows, columns), name="a")

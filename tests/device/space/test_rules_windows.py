@@ -56,7 +56,20 @@ def test_windows_of_many_points_are_reduced_along_one_axis_after_the_other(optio
     assert not any(x.reduce_axis for s in schedules(space) for x in s.stages)  # and short ones are written out
 
 
-@pytest.mark.parametrize("options", [{"size": (7, 7)}, {"size": (9, 9), "step": 9, "n": 5}])
+@pytest.mark.parametrize("options", [{"size": (5, 5)}, {"size": (5, 5), "combine": "min", "dtype": "uint8"}])
+def test_windows_that_are_written_out_have_two_passes_as_well(options):
+    assert rule_for(check(window(**options), most=2), "w.first")
+
+
+@pytest.mark.parametrize("combine", ["max", "sum"])
+def test_long_windows_along_a_row_are_made_of_pieces(combine):
+    x, k = te.placeholder((5, 130), name="x"), te.reduce_axis((0, 31), "k")
+    w = te.compute((5, 100), lambda i, j: getattr(te, combine)(x[i, j + k], axis=k), name="w")
+    (first,) = (s for s in check((x, w), most=2).sketches[0].schedule().stages if s.name == "w.first")
+    assert not first.reduce_axis  # written out
+
+
+@pytest.mark.parametrize("options", [{"size": (3, 3)}, {"size": (9, 9), "step": 9, "n": 5}])
 def test_windows_that_share_nothing_or_little_stay_whole(options):
     assert rule_for(Workload("w", window(**options)).search_space(LLVM, {}), "w.first") is None
 
