@@ -22,7 +22,7 @@ def runs(f) -> None:
     tvm.testing.assert_allclose(y.numpy(), x.numpy() + 1)
 
 
-@pytest.mark.parametrize("form", ["text", "object", "module", "function", "by_target", "host", "from_expr"])
+@pytest.mark.parametrize("form", ["text", "object", "module", "function", "entry", "by_target", "host", "from_expr"])
 def test_ways_to_build(form: str) -> None:
     s, args = add_one()
     mod = tvm.lower(s, args, name="f")
@@ -32,6 +32,7 @@ def test_ways_to_build(form: str) -> None:
             "object": lambda: tvm.build(s, tuple(args), tvm.target.Target("llvm", host="llvm")),
             "module": lambda: tvm.build(mod, target="llvm", target_host="llvm")["f"],
             "function": lambda: tvm.build(mod["f"], target="llvm"),
+            "entry": lambda: tvm.build(s, args, "llvm", name="f")["__tvm_main__"],
             "by_target": lambda: tvm.build({"llvm": mod}),
             "host": lambda: tvm.build(mod, target=tvm.target.Target("llvm", host="llvm")),
             "from_expr": lambda: tvm.build(tvm.IRModule.from_expr(mod["f"].with_attr("global_symbol", "g")))["g"],
