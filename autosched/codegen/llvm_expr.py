@@ -178,7 +178,7 @@ class Expressions:
             case "to_line":
                 return self.memory.to_line(e.value, self.index(e.args[0]))
             case "combine_lanes":
-                return self._combine_lanes(e.value, self.value(e.args[0]))
+                return self._first_lane(e) or self._combine_lanes(e.value, self.value(e.args[0]))
             case "dot":
                 total, a, b = map(self.value, e.args)
                 return dot(self.w, total, a, b)
@@ -219,6 +219,25 @@ class Expressions:
         if stride.const is not None:
             return self.w.binary("add", base, self.w.iota(e.dtype, int(stride.const)))
         return self.w.binary("add", base, self.w.binary("mul", steps, stride))
+
+    def _first_lane(self, e: Expr) -> Value | None:
+        """The number of the first lane in which a condition holds, as it is spelled: a count of the bits before it."""
+        lanes, chosen = e.args[0].dtype.lanes, e.args[0]
+        if e.value != "min" or chosen.op != "select" or lanes > 64 or chosen.args[0].dtype.lanes == 1:
+            return None
+        condition, numbers, otherwise = chosen.args
+        is_number = numbers.op == "ramp" and is_const(numbers.args[0], 0) and is_const(numbers.args[1], 1)
+        if not is_number or otherwise.op != "broadcast" or not is_const(otherwise.args[0], lanes):
+            return None
+        width = max(8, 1 << (lanes - 1).bit_length())
+        holds = self.value(condition)
+        if width > lanes:
+            none = constant(0, holds.dtype)
+            holds = self.w.shuffle_pair(holds, none, [min(i, lanes) for i in range(width)])
+        bits = self.w.convert("bitcast", holds, dtype(f"uint{width}"))
+        first = "ctlz" if self.w.module.is_big_endian else "cttz"  # lane 0 is the first bit in memory
+        count = extend(self.w, self.w.intrinsic(first, bits.dtype, [bits, constant(0, BOOL)]), e.dtype)
+        return count if width == lanes else self.w.intrinsic("smin", e.dtype, [count, constant(lanes, e.dtype)])
 
     def _combine_lanes(self, op: str, v: Value) -> Value:
         """Half on half, until one lane is left: see `ir.expr.combine_lanes`."""

@@ -332,7 +332,7 @@ class _Nest:
     def _rises(self, index: Expr) -> bool:
         """Whether an index is larger at each point of the reduce loops than at all points before, and not negative."""
         loops, an = [x for x in self.leaves if x.is_reduce], self.b.an
-        if not E.is_index(index) or any(x.kind not in ("serial", "unroll") or x.thread for x in loops):
+        if not E.is_index(index) or any(x.kind not in ("serial", "unroll", "vectorize") or x.thread for x in loops):
             return False
         for at, loop in enumerate(loops):
             inner = [(x.var, *self.spans[x]) for x in loops[at + 1 :]]

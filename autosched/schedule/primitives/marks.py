@@ -82,7 +82,9 @@ def vectorize(s: Schedule, stage: Stage, var: Any) -> None:
     floats may round differently. That takes log2(extent) shuffles: where it is done often, keep
     partial results apart with `rfactor` and vectorize the last reduction only. A reduction that
     skips some lanes, one on a GPU-style target, and one whose combiner is more than an operator
-    (+, *, min, max, &, |, ^) on each component, stays a plain loop. Four products of 8-bit integers or two of
+    (+, *, min, max, &, |, ^) on each component, stays a plain loop. Where the combiner chooses between
+    the result and what comes, as `te.argmax` does, vectors in which no lane would change the result are
+    left out in native code, and the order stays. Four products of 8-bit integers or two of
     bfloat16 that are summed up in each lane of another vector loop are one instruction where the CPU has it.
     """
     chosen = leaf(stage, var, init=True)

@@ -21,6 +21,8 @@ FEWEST_LANES = 4
 #: Registers of partial sums that a long row has at least, since an addition waits some cycles for the one before in its
 #: register; and how many additions in each make a row long.
 CHAINS, LONG_ROW = 4, 8
+#: Elements of a row in which is looked for one, at least, for vectors to ask first whether they have it.
+LONG_SEARCH = 512
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)
 #: Rows whose lanes are combined in a task.
@@ -135,6 +137,37 @@ def pieces_of_rows(plan: Plan, stage: Stage) -> None:
     task = fuse_all(pieces, spatial_loops(pieces))
     partial.compute_at(pieces, task)
     pieces.parallel(task)
+
+
+def _asks_first(plan: Plan) -> bool:
+    """Whether vectors ask first: all searches of a program do, or none does. Data decide which is faster."""
+    return plan.choose(plan.s.stages[-1], "searches", [True, False])
+
+
+def _seldom_changes(plan: Plan, stage: Stage) -> bool:
+    """Whether each point of a long row takes the place of the result or leaves it, as in arg-max: where rows do not
+    rise, they leave it nearly always."""
+    if not _along("reduce", stage) or not spatial_loops(stage):
+        return False
+    combiner = stage.body[0].value.combiner
+    if isinstance(combiner, str) or analysis.has_fewer(stage.reduce_axis[-1:], LONG_SEARCH):
+        return False
+    return all(e.op == "select" and x in e.args[1:] for e, x in zip(combiner.result, combiner.left, strict=True))
+
+
+@rule(when=lambda plan, stage: _seldom_changes(plan, stage) and _asks_first(plan))
+def lanes_that_change(plan: Plan, stage: Stage) -> None:
+    """Vectors of a row ask together whether they change the result, which few do; these are gone through.
+
+    for k: R[i] = A[i, k] if A[i, k] > R[i] else R[i]
+    ->   for k.o: if any(A[i, k.o*64 : +64] > R[i]): for the lanes that change it: R[i] = A[i, k]
+    """
+    group, _ = stage.split(fuse_all(stage, spatial_loops(stage)), factor=plan.knob(stage, "groups", powers(1, 64)))
+    k = fuse_all(stage, reduce_loops(stage))
+    _, lane = stage.split(k, factor=plan.knob(stage, "asked", (32, 64)))
+    stage.vectorize(lane)
+    stage.parallel(group)
+    plan.offer(stage, task=group)
 
 
 @rule(when=_along_rows)
@@ -299,7 +332,7 @@ def reduction_in_place(plan: Plan, stage: Stage) -> None:
 def whole_sums(plan: Plan, stage: Stage) -> bool:
     """Loops for a reduction that others read, in a nest of its own. Returns whether there is a rule for it."""
     fitting = []
-    for r in (pieces_of_rows, lanes_of_sums, bands_of_rows, sums_of_columns):
+    for r in (pieces_of_rows, lanes_that_change, lanes_of_sums, bands_of_rows, sums_of_columns):
         if r.when(plan, stage):
             fitting.append(r)
             if r.last:
