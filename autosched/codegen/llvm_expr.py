@@ -36,8 +36,9 @@ from autosched.codegen.value_range import ValueRanges
 from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory
 from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
-from autosched.ir.expr import OPS, Expr, const, is_const, is_index
+from autosched.ir.expr import OPS, Expr, const, is_const, is_index, logical_and
 from autosched.ir.ranges import Ranges
+from autosched.ir.simplify import conjuncts
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
@@ -222,7 +223,7 @@ class Expressions:
 
     def _first_lane(self, e: Expr) -> Value | None:
         """The number of the first lane in which a condition holds, as it is spelled: a count of the bits before it."""
-        lanes, chosen = e.args[0].dtype.lanes, e.args[0]
+        lanes, chosen, w = e.args[0].dtype.lanes, e.args[0], self.w
         if e.value != "min" or chosen.op != "select" or lanes > 64 or chosen.args[0].dtype.lanes == 1:
             return None
         condition, numbers, otherwise = chosen.args
@@ -230,14 +231,25 @@ class Expressions:
         if not is_number or otherwise.op != "broadcast" or not is_const(otherwise.args[0], lanes):
             return None
         width = max(8, 1 << (lanes - 1).bit_length())
-        holds = self.value(condition)
+        of, little = dtype(f"uint{width}"), not w.module.is_big_endian  # lane 0 is the first bit in memory
+        later = next((c for c in conjuncts(condition) if little and c.op == "gt" and c.args[0] is numbers), None)
+        others = [c for c in conjuncts(condition) if c is not later]
+        holds = self.value(logical_and(*others) if later is not None and others else condition)
         if width > lanes:
             none = constant(0, holds.dtype)
-            holds = self.w.shuffle_pair(holds, none, [min(i, lanes) for i in range(width)])
-        bits = self.w.convert("bitcast", holds, dtype(f"uint{width}"))
-        first = "ctlz" if self.w.module.is_big_endian else "cttz"  # lane 0 is the first bit in memory
-        count = extend(self.w, self.w.intrinsic(first, bits.dtype, [bits, constant(0, BOOL)]), e.dtype)
-        return count if width == lanes else self.w.intrinsic("smin", e.dtype, [count, constant(lanes, e.dtype)])
+            holds = w.shuffle_pair(holds, none, [min(i, lanes) for i in range(width)])
+        bits = w.convert("bitcast", holds, of)
+        if later is not None and others and later.args[1].op == "broadcast":
+            bits = w.binary("and", bits, self._bits_after(self.value(later.args[1].args[0]), of))
+        count = extend(w, w.intrinsic("cttz" if little else "ctlz", of, [bits, constant(0, BOOL)]), e.dtype)
+        return count if width == lanes else w.intrinsic("smin", e.dtype, [count, constant(lanes, e.dtype)])
+
+    def _bits_after(self, last: Value, of: DType) -> Value:
+        """The bits of a number from the one after `last` on; all of them if that is negative."""
+        w, most = self.w, constant(of.bits - 1, last.dtype)
+        shift = extend(w, w.intrinsic("umin", last.dtype, [last, most]), of)
+        some = w.binary("shl", constant(-2, of), shift)
+        return w.select(w.compare("slt", last, 0), constant(-1, of), some)
 
     def _combine_lanes(self, op: str, v: Value) -> Value:
         """Half on half, until one lane is left: see `ir.expr.combine_lanes`."""

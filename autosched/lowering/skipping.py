@@ -28,6 +28,7 @@ from autosched.ir.expr import (
     logical_and,
     logical_not,
     logical_or,
+    make,
     ramp,
     select,
     var,
@@ -160,7 +161,9 @@ class _Steps:
     def changes(self) -> Expr | None:
         """When a step may leave another state than it found; None where it always may."""
         found = logical_or(*(logical_and(*under, self._changes(s.value, s.buffer)) for s, under in self.stores))
-        return None if is_const(found) else found
+        if is_const(found):
+            return None
+        return logical_and(*(logical_or(*_in_one_comparison(_sides(c))) for c in conjuncts(found)))
 
     def _changes(self, e: Expr, of: Buffer) -> Expr:
         """When a value may be another one than the state of a buffer."""
@@ -179,26 +182,36 @@ class _Steps:
 
     def roughly(self, condition: Expr) -> Expr:
         """A condition that holds wherever this one does, and asks less of each lane: what has nothing to do with states
-        is left out, and one comparison finds what is larger or not a number.
-
-        x > best or isnan(x) and not isnan(best)   ->   not (x <= best)
-        """
+        is left out, and that a state is a number."""
         asked = [c for c in conjuncts(condition) if any(map(self.is_state, post_order(c)))]
-        return logical_and(*(logical_or(*_or_no_number(_sides(c))) for c in asked))
+        return logical_and(*(logical_or(*map(_of_any_state, _sides(c))) for c in asked))
 
 
 #: Comparisons, and those that hold where they do not, numbers given.
 _NOT = {"gt": "le", "lt": "ge", "ge": "lt", "le": "gt"}
 
 
-def _or_no_number(sides: list[Expr]) -> list[Expr]:
-    """Fewer conditions, of which one holds wherever one of these does: a comparison of floats stands for those that
-    hold only where one of both is not a number."""
-    for c in [c for c in sides if c.op in _NOT and c.args[0].dtype.is_float]:
-        others = [x for x in sides if not any(y.op == "isnan" and y.args[0] in c.args for y in conjuncts(x))]
-        if len(others) < len(sides):
-            sides = [logical_not(compare(_NOT[c.op], *c.args)) if x is c else x for x in others]
+def _in_one_comparison(sides: list[Expr]) -> list[Expr]:
+    """Of conditions of which one suffices, what is larger or no number by one comparison:
+
+    x > best or isnan(x) and not isnan(best)   ->   not (x <= best) and not isnan(best)
+    """
+    for c in [c for c in sides if c.op in ("gt", "lt") and c.args[0].dtype.is_float]:
+        for a, b in (c.args, c.args[::-1]):
+            is_number = logical_not(make("isnan", c.dtype, (b,)))
+            alone = logical_and(make("isnan", c.dtype, (a,)), is_number)
+            if alone in sides:
+                either = logical_and(logical_not(compare(_NOT[c.op], *c.args)), is_number)
+                sides = [either if x is c else x for x in sides if x is not alone]
+                break
     return sides
+
+
+def _of_any_state(side: Expr) -> Expr:
+    """A condition without the question whether what it compares are numbers, if it asks that besides."""
+    asked = conjuncts(side)
+    kept = [c for c in asked if not (c.op == "not" and c.args[0].op == "isnan")]
+    return logical_and(*kept) if kept else side
 
 
 def _reads(e: Expr) -> bool:

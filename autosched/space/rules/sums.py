@@ -162,12 +162,39 @@ def lanes_that_change(plan: Plan, stage: Stage) -> None:
     for k: R[i] = A[i, k] if A[i, k] > R[i] else R[i]
     ->   for k.o: if any(A[i, k.o*64 : +64] > R[i]): for the lanes that change it: R[i] = A[i, k]
     """
-    group, _ = stage.split(fuse_all(stage, spatial_loops(stage)), factor=plan.knob(stage, "groups", powers(1, 64)))
+    first = _searches_before(plan, stage)[-1]
+    known = plan.knob_of(first, "groups")
+    groups = plan.knob(first, "groups", powers(1, 64)) if known is None else known
+    group, row = stage.split(fuse_all(stage, spatial_loops(stage)), factor=groups)
     k = fuse_all(stage, reduce_loops(stage))
     _, lane = stage.split(k, factor=plan.knob(stage, "asked", (32, 64)))
     stage.vectorize(lane)
     stage.parallel(group)
+    if stage is first:
+        for x in plan.s.stages:
+            if x is not stage and _is_search(x) and _searches_before(plan, x)[-1] is stage:
+                x.compute_with(stage, row)
     plan.offer(stage, task=group)
+
+
+def _is_search(stage: Stage) -> bool:
+    """Whether `lanes_that_change` has made the loops of a stage."""
+    return bool(stage.loops) and stage.loops[-1].is_reduce and stage.loops[-1].kind == "vectorize"
+
+
+def _searches_before(plan: Plan, stage: Stage) -> list[Stage]:
+    """The searches of the same rows whose results this one reads, itself first, the first of them last: the second
+    largest is another element than the largest. In one loop over rows, all go over a row while it is near."""
+    before = [x for x in plan.s.reads(stage) if _is_before(plan, x, stage)]
+    return [stage, *before[::-1]]
+
+
+def _is_before(plan: Plan, x: Stage, stage: Stage) -> bool:
+    if x.is_placeholder or analysis.is_opaque(x) or x.attach.kind != "root" or not _seldom_changes(plan, x):
+        return False
+    return [a.extent for a in x.axis] == [a.extent for a in stage.axis] and all(
+        a.indices == tuple(b.var for b in stage.axis) for a in analysis.reads_of(stage, x)
+    )
 
 
 @rule(when=_along_rows)

@@ -399,6 +399,20 @@ def test_vectors_of_long_rows_ask_whether_they_change_anything():
     np.testing.assert_array_equal(index, np.argmin(kept, axis=1))
 
 
+def test_searches_of_the_same_rows_go_over_a_row_while_it_is_near():
+    x, (k, m) = te.placeholder((512, 600), name="x"), (te.reduce_axis((0, 600), name) for name in "km")
+    first, _ = te.compute((512,), lambda i: te.argmax(x[i, k], axis=k), name="first")
+    second, _ = te.compute(
+        (512,), lambda i: te.argmax((m.var, x[i, m]), axis=m, where=m.var != first[i]), name="second"
+    )
+    both = te.compute((512, 2), lambda i, r: te.if_then_else(r == 0, first[i], second[i]), name="both")
+    plan = planned(x, both, both_searches=True)
+    assert plan.s["second"].shares is plan.s["first"].loops[1]
+    space = check((x, both), most=2)
+    text = str(space.sketches[0].structure)
+    assert text.count("parallel (") == 2 and text.index("produce first") < text.index("produce second")
+
+
 def test_a_search_of_ones_own_keeps_its_order():
     """The last of equals wins: it may not be cut into lanes, but vectors may ask first."""
     x, k = te.placeholder((512, 600), name="x"), te.reduce_axis((0, 600), "k")
