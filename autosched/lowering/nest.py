@@ -83,6 +83,10 @@ class _Builder:
             found = self.buffers[tensor] = self.binds.laid_out(tensor, plain)
         return found
 
+    def inputs(self) -> frozenset[Buffer]:
+        """The buffers of inputs that are read so far."""
+        return frozenset(b for t, b in self.buffers.items() if self.s.stage(t).is_placeholder)
+
     def window(self, tensor: Tensor) -> Storage:
         """The elements that the tensor's buffer has room for."""
         tensor = self.s.scans.storage.get(tensor, tensor)
@@ -469,8 +473,10 @@ class _Nest:
         for fetch in self.stage.fetches:
             if fetch.loop is loop and not self.b.target.is_gpu_style:
                 later = {loop.var: loop.var + fetch.offset}
+                whole = not any(loop.var in E.variables(g) for g in self.guards)
+                last = {loop.var: sum(self.spans[loop], E.const(-1))} if whole else {}
                 for tensor in fetch.tensor.op.outputs:
-                    body = fetching(body, self.b.buffer(tensor), later)
+                    body = fetching(body, self.b.buffer(tensor), later, last, self.b.inputs())
         return self._closed(loop, body, ready)
 
     def _closed(self, loop: Loop, body: Stmt, guards: list[Expr]) -> Stmt:

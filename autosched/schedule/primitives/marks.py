@@ -201,7 +201,9 @@ def prefetch(s: Schedule, stage: Stage, tensor: Any, var: Any, offset: Any) -> N
     offset: by how many iterations; a positive integer or a knob
 
     The last stage inside the loop that reads the tensor asks along with each of its reads, in vectors
-    if it reads vectors. Reads from clamped, conditional or data-dependent places are left alone.
+    if it reads vectors. Where elements of inputs name the place, as in A[rows[i], j], those of the last
+    iteration stand for any beyond it. Reads from other places, clamped, conditional or dependent on what
+    is computed, are left alone.
     Hardware sees regular accesses coming by itself: this is for reads that pause while the iteration
     does something else. It never changes a result, and means nothing on GPU-style targets.
     """

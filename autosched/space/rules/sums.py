@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, is_const
 from autosched.ir.visit import substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -417,6 +417,26 @@ def _columns(
         task = stage.fuse(*outer, vectors) if outer else vectors
         stage.parallel(task)
         plan.offer(stage, task=task)
+        _prefetch_looked_up(plan, stage, task)
+
+
+def _goes_into(stage: Stage) -> bool:
+    """Whether a stage is short, and used once by its only reader, where it is inlined later."""
+    return stage.is_injective and not stage.is_output and analysis.is_cheap(stage) and analysis.uses_each_once(stage)
+
+
+def _prefetch_looked_up(plan: Plan, stage: Stage, task: Loop) -> None:
+    """Rows that data choose, from a table that no near cache holds, are asked for while those of the result before are
+    added up: nothing else foretells where they lie."""
+    points, n = analysis.points(stage.reduce_axis), analysis.points(stage.axis[-1:])
+    if points is None or n is None or points * min(n * stage.tensor.dtype.bytes, STRETCH) > plan.machine.l1 // 2:
+        return
+    inlined = [x for x in plan.s.reads(stage) if _goes_into(x)]
+    found = [a for x in (stage, *inlined) for a in analysis.accesses(x) if a.is_looked_up]
+    for tensor in dict.fromkeys(a.tensor for a in found):
+        size = tensor.dtype.bytes * math.prod(int(d.value) if is_const(d) else 0 for d in tensor.shape)
+        if size > plan.machine.l2 and plan.s.stage(tensor).is_placeholder:
+            stage.prefetch(tensor, task, 1)
 
 
 def reduce_rows(plan: Plan, stage: Stage) -> None:

@@ -426,6 +426,17 @@ def test_a_search_of_ones_own_keeps_its_order():
     check((x, index, value))
 
 
+@pytest.mark.parametrize("words", [5000, 500])
+def test_rows_of_a_large_table_are_asked_for_ahead(words):
+    table, word = te.placeholder((words, 64), name="table"), te.placeholder((300, 8), "int32", name="word")
+    k = te.reduce_axis((0, 8), "k")
+    row = te.compute((300, 8, 64), lambda b, e, j: table[word[b, e], j], name="row")
+    args = table, word, te.compute((300, 64), lambda b, j: te.sum(row[b, k, j], axis=k), name="bag")
+    asked = [f.tensor.name for f in planned(*args).s["bag"].fetches]
+    assert asked == (["table"] if words == 5000 else [])
+    check(args, most=1)
+
+
 def test_places_that_others_took_are_left_out():
     check(places(where=True))
     check(places(where=True, dtype="int8"))
