@@ -36,8 +36,9 @@ from autosched.codegen.value_range import ValueRanges
 from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory
 from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
-from autosched.ir.expr import OPS, Expr, const, is_const, is_index
+from autosched.ir.expr import OPS, Expr, const, is_const, is_index, logical_and
 from autosched.ir.ranges import Ranges
+from autosched.ir.simplify import conjuncts
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
@@ -178,7 +179,7 @@ class Expressions:
             case "to_line":
                 return self.memory.to_line(e.value, self.index(e.args[0]))
             case "combine_lanes":
-                return self._combine_lanes(e.value, self.value(e.args[0]))
+                return self._first_lane(e) or self._combine_lanes(e.value, self.value(e.args[0]))
             case "dot":
                 total, a, b = map(self.value, e.args)
                 return dot(self.w, total, a, b)
@@ -219,6 +220,36 @@ class Expressions:
         if stride.const is not None:
             return self.w.binary("add", base, self.w.iota(e.dtype, int(stride.const)))
         return self.w.binary("add", base, self.w.binary("mul", steps, stride))
+
+    def _first_lane(self, e: Expr) -> Value | None:
+        """The number of the first lane in which a condition holds, as it is spelled: a count of the bits before it."""
+        lanes, chosen, w = e.args[0].dtype.lanes, e.args[0], self.w
+        if e.value != "min" or chosen.op != "select" or lanes > 64 or chosen.args[0].dtype.lanes == 1:
+            return None
+        condition, numbers, otherwise = chosen.args
+        is_number = numbers.op == "ramp" and is_const(numbers.args[0], 0) and is_const(numbers.args[1], 1)
+        if not is_number or otherwise.op != "broadcast" or not is_const(otherwise.args[0], lanes):
+            return None
+        width = max(8, 1 << (lanes - 1).bit_length())
+        of, little = dtype(f"uint{width}"), not w.module.is_big_endian  # lane 0 is the first bit in memory
+        later = next((c for c in conjuncts(condition) if little and c.op == "gt" and c.args[0] is numbers), None)
+        others = [c for c in conjuncts(condition) if c is not later]
+        holds = self.value(logical_and(*others) if later is not None and others else condition)
+        if width > lanes:
+            none = constant(0, holds.dtype)
+            holds = w.shuffle_pair(holds, none, [min(i, lanes) for i in range(width)])
+        bits = w.convert("bitcast", holds, of)
+        if later is not None and others and later.args[1].op == "broadcast":
+            bits = w.binary("and", bits, self._bits_after(self.value(later.args[1].args[0]), of))
+        count = extend(w, w.intrinsic("cttz" if little else "ctlz", of, [bits, constant(0, BOOL)]), e.dtype)
+        return count if width == lanes else w.intrinsic("smin", e.dtype, [count, constant(lanes, e.dtype)])
+
+    def _bits_after(self, last: Value, of: DType) -> Value:
+        """The bits of a number from the one after `last` on; all of them if that is negative."""
+        w, most = self.w, constant(of.bits - 1, last.dtype)
+        shift = extend(w, w.intrinsic("umin", last.dtype, [last, most]), of)
+        some = w.binary("shl", constant(-2, of), shift)
+        return w.select(w.compare("slt", last, 0), constant(-1, of), some)
 
     def _combine_lanes(self, op: str, v: Value) -> Value:
         """Half on half, until one lane is left: see `ir.expr.combine_lanes`."""

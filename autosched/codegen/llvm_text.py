@@ -179,6 +179,7 @@ class ModuleText:
     ) -> None:
         self.contract = contract  #: whether a product and the sum it goes into may round once
         self.is_x86 = triple.startswith("x86_64")
+        self.is_big_endian = data_layout.startswith("E")
         self._is_riscv = triple.startswith("riscv")
         self.abilities = abilities
         self._begun: set[str] = set()

@@ -216,7 +216,7 @@ def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr
                 return replace(s, body=_choose(s.body, an, own, inside, tasks))
         case If(otherwise=None) if lanes & variables(s.condition):
             stores = [x for x in walk(s.then) if isinstance(x, Store)]
-            if all(x.buffer in own or tasks is None for x in stores) and _may_run(s, an):
+            if all(x.buffer in own or tasks is None for x in stores) and may_run_anyway(s, an):
                 condition = logical_and(*conjuncts(s.condition))
                 return map_stmt(s.then, on_stmt=lambda x: _chosen(x, condition) if isinstance(x, Store) else x)
         case If():
@@ -230,7 +230,7 @@ def _chosen(s: Store, condition: Expr) -> Store:
     return replace(s, value=select(condition, s.value, load(s.buffer, *s.indices)))
 
 
-def _may_run(s: If, an: Analyzer) -> bool:
+def may_run_anyway(s: If, an: Analyzer) -> bool:
     """Whether the statement may be evaluated where its condition does not hold: nothing is read outside of a buffer,
     divided by what may be 0, or called; what is stored to was set before, and the condition does not read it."""
     parts = list(walk(s.then))
@@ -264,7 +264,8 @@ _DIVISIONS = ("div", "floordiv", "floormod", "truncdiv", "truncmod")
 
 
 def _is_inside(buffer: Buffer, indices: Sequence[Expr], an: Analyzer) -> bool:
-    return len(indices) == len(buffer.shape) and all(
+    sizes = buffer.shape if len(indices) == len(buffer.shape) else (buffer.elements,)  # flat, of several dimensions
+    return len(indices) == len(sizes) and all(
         is_index(i) and an.prove_nonneg(an.poly(i)) and an.prove_nonneg(an.poly(n) - an.poly(i) - 1)
-        for i, n in zip(indices, buffer.shape, strict=True)
+        for i, n in zip(indices, sizes, strict=True)
     )

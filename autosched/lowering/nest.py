@@ -83,6 +83,10 @@ class _Builder:
             found = self.buffers[tensor] = self.binds.laid_out(tensor, plain)
         return found
 
+    def inputs(self) -> frozenset[Buffer]:
+        """The buffers of inputs that are read so far."""
+        return frozenset(b for t, b in self.buffers.items() if self.s.stage(t).is_placeholder)
+
     def window(self, tensor: Tensor) -> Storage:
         """The elements that the tensor's buffer has room for."""
         tensor = self.s.scans.storage.get(tensor, tensor)
@@ -332,7 +336,7 @@ class _Nest:
     def _rises(self, index: Expr) -> bool:
         """Whether an index is larger at each point of the reduce loops than at all points before, and not negative."""
         loops, an = [x for x in self.leaves if x.is_reduce], self.b.an
-        if not E.is_index(index) or any(x.kind not in ("serial", "unroll") or x.thread for x in loops):
+        if not E.is_index(index) or any(x.kind not in ("serial", "unroll", "vectorize") or x.thread for x in loops):
             return False
         for at, loop in enumerate(loops):
             inner = [(x.var, *self.spans[x]) for x in loops[at + 1 :]]
@@ -469,8 +473,10 @@ class _Nest:
         for fetch in self.stage.fetches:
             if fetch.loop is loop and not self.b.target.is_gpu_style:
                 later = {loop.var: loop.var + fetch.offset}
+                whole = not any(loop.var in E.variables(g) for g in self.guards)
+                last = {loop.var: sum(self.spans[loop], E.const(-1))} if whole else {}
                 for tensor in fetch.tensor.op.outputs:
-                    body = fetching(body, self.b.buffer(tensor), later)
+                    body = fetching(body, self.b.buffer(tensor), later, last, self.b.inputs())
         return self._closed(loop, body, ready)
 
     def _closed(self, loop: Loop, body: Stmt, guards: list[Expr]) -> Stmt:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autosched.ir.dtype import INT64
-from autosched.ir.expr import Expr, make, ramp, var, variables
+from autosched.ir.expr import Expr, make, minimum, ramp, var, variables
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Buffer, For, If, Let, Prefetch, Stmt, Store, map_stmt, seq, walk
+from autosched.ir.stmt import Buffer, For, If, Let, Prefetch, Stmt, Store, While, expressions, map_stmt, seq, walk
 from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.lowering.storage import Place
 
@@ -40,19 +40,48 @@ def at_once(stores: list[Store]) -> Stmt:
     return body
 
 
-def fetching(body: Stmt, buffer: Buffer, later: dict[Expr, Expr]) -> Stmt:
-    """`body` with prefetches of the elements that are read `later`, before the last store that reads the buffer."""
+def fetching(
+    body: Stmt, buffer: Buffer, later: dict[Expr, Expr], last: dict[Expr, Expr], inputs: frozenset[Buffer]
+) -> Stmt:
+    """`body` with prefetches of the elements that are read `later`, before the last store that reads the buffer.
+
+    Where `inputs` say which elements these are, they are asked for the iteration `later`, or that of `last` if it is
+    before; not where that may lead out of them, because what is inside the loop differs between iterations.
+    """
     reading = [n for n, s in enumerate(_stores(body)) if _loads(s, buffer)]
     count = iter(range(len(_stores(body))))
+    inside = {v: minimum(e, last[v]) for v, e in later.items()} if last and _is_alike(body, later) else {}
 
     def on_stmt(s: Stmt) -> Stmt:
         if not isinstance(s, Store) or next(count) != reading[-1]:
             return s
-        places = dict.fromkeys(tuple(substitute(i, later) for i in e.args) for e in _loads(s, buffer))
+        loads = _loads(s, buffer)
+        places = dict.fromkeys(tuple(substitute(i, later) for i in e.args) for e in loads)
         plain = [p for p in places if all(e.op in PLAIN for e in post_order(p))]
+        if inside and not any(e.op in _LAZY for e in post_order(s.value)):
+            found = [e.args for e in loads if _is_looked_up(e.args, inputs)]
+            plain += dict.fromkeys(tuple(substitute(i, inside) for i in p) for p in found)
         return seq(*(Prefetch(buffer, p) for p in plain), s)
 
     return map_stmt(body, on_stmt=on_stmt) if reading else body
+
+
+#: operators that may leave an operand out
+_LAZY = ("if_then_else", "and", "or")
+
+
+def _is_looked_up(indices: Sequence[Expr], inputs: frozenset[Buffer]) -> bool:
+    """Whether inputs, at plain places of theirs, and nothing else say which element it is."""
+    nodes = post_order(indices)
+    looked = [e for e in nodes if e.op == "load"]
+    at_once = all(x.op in PLAIN for e in looked for x in post_order(e.args))
+    return bool(looked) and at_once and all(e.value in inputs if e.op == "load" else e.op in PLAIN for e in nodes)
+
+
+def _is_alike(body: Stmt, later: dict[Expr, Expr]) -> bool:
+    """Whether what is inside a loop asks nothing and repeats itself as often whatever the iteration is."""
+    asked = [e for s in walk(body) for e in expressions(s) if isinstance(s, (If, While, For))]
+    return not any(x in later or x.op == "load" for e in asked for x in post_order(e))
 
 
 def _stores(body: Stmt) -> list[Store]:

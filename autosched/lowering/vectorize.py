@@ -16,6 +16,7 @@ from autosched.ir.stmt import Buffer, Stmt
 from autosched.ir.visit import in_place_of, post_order, rebuild, rewrite, substitute
 from autosched.lowering.partition import tighten
 from autosched.lowering.simplify_stmt import enter_loop
+from autosched.lowering.skipping import skip_lanes
 from autosched.lowering.verify import check_constant
 
 _LANE = E.var("lane", role="loop")
@@ -122,13 +123,14 @@ def _vectorize(loop: S.For, before: Stmt, an: Analyzer, on_lanes: bool) -> Stmt:
     result = _Lanes(loop, loop.start, lanes, an, on_lanes).stmt(loop.body)
     if result is None and _combines_lanes(loop.body):
         result = _Lanes(loop, loop.start, lanes, an, on_lanes).stmt(S.map_stmt(before, on_stmt=_step_by_step))
+    if result is None and on_lanes:
+        result = skip_lanes(loop, lanes, _Lanes(loop, loop.start, lanes, an).expr, an)
     return _one_by_one(loop, an) if result is None else result
 
 
 def _combines_lanes(body: Stmt) -> bool:
     """Return whether there is a vector loop of a reduction in it."""
-    stores = (s for s in S.walk(body) if isinstance(s, S.Store))
-    return any(e.op == "combine_lanes" for s in stores for e in post_order(s.value))
+    return any(e.op == "combine_lanes" for s in S.walk(body) for e in post_order(S.expressions(s)))
 
 
 def _step_by_step(s: Stmt) -> Stmt:
@@ -166,8 +168,11 @@ def _fewer_and_fewer(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
     if loop.lanes < 4:
         return one_by_one
     block = E.var(f"{loop.var.name}.block", role="loop")
-    lanes = _Lanes(loop, loop.start + block * loop.lanes, loop.lanes, an, on_lanes)
+    start = loop.start + block * loop.lanes
+    lanes = _Lanes(loop, start, loop.lanes, an, on_lanes)
     body = lanes.stmt(loop.body)
+    if body is None and on_lanes:
+        body = skip_lanes(replace(loop, start=start, extent=E.const(loop.lanes)), loop.lanes, lanes.expr, an)
     if body is None or lanes.is_scattered:
         return one_by_one
     count = an.simplify(E.floordiv(E.maximum(loop.extent, 0), loop.lanes))

@@ -82,7 +82,9 @@ def vectorize(s: Schedule, stage: Stage, var: Any) -> None:
     floats may round differently. That takes log2(extent) shuffles: where it is done often, keep
     partial results apart with `rfactor` and vectorize the last reduction only. A reduction that
     skips some lanes, one on a GPU-style target, and one whose combiner is more than an operator
-    (+, *, min, max, &, |, ^) on each component, stays a plain loop. Four products of 8-bit integers or two of
+    (+, *, min, max, &, |, ^) on each component, stays a plain loop. Where the combiner chooses between
+    the result and what comes, as `te.argmax` does, vectors in which no lane would change the result are
+    left out in native code, and the order stays. Four products of 8-bit integers or two of
     bfloat16 that are summed up in each lane of another vector loop are one instruction where the CPU has it.
     """
     chosen = leaf(stage, var, init=True)
@@ -199,7 +201,9 @@ def prefetch(s: Schedule, stage: Stage, tensor: Any, var: Any, offset: Any) -> N
     offset: by how many iterations; a positive integer or a knob
 
     The last stage inside the loop that reads the tensor asks along with each of its reads, in vectors
-    if it reads vectors. Reads from clamped, conditional or data-dependent places are left alone.
+    if it reads vectors. Where elements of inputs name the place, as in A[rows[i], j], those of the last
+    iteration stand for any beyond it. Reads from other places, clamped, conditional or dependent on what
+    is computed, are left alone.
     Hardware sees regular accesses coming by itself: this is for reads that pause while the iteration
     does something else. It never changes a result, and means nothing on GPU-style targets.
     """

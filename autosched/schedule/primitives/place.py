@@ -15,6 +15,7 @@ from autosched.errors import Illegal, ScheduleError
 from autosched.ir.visit import post_order
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
+from autosched.schedule.following import follows
 from autosched.schedule.kinds import computed, leaf, outside_intrinsic, starts_anew
 from autosched.schedule.loop import Attach, Fuse, Loop, Split, is_computed_whole
 from autosched.schedule.primitive import keeps_meaning, primitive
@@ -229,7 +230,7 @@ def _check_shared_loops(s: Schedule, stage: Stage) -> None:
     elif moved is not None:
         why, legal = f"{moved.name} is not computed at the root", "compute_with before stages of which neither moves"
     elif needed is not None:
-        why, legal = f"{stage.name} and {needed.name} depend on each other", "stages of which none needs another"
+        why, legal = f"{stage.name} and {needed.name} depend on each other", _APART
     else:
         pairs = list(shared_loops(stage))
         if len(pairs) <= other.loops.index(loop):
@@ -242,10 +243,24 @@ def _check_shared_loops(s: Schedule, stage: Stage) -> None:
         raise ScheduleError(why, asked=asked, legal=legal)
 
 
-def _tied_to(s: Schedule, stage: Stage, other: Stage) -> Stage | None:
-    """A stage in the loops of `other` that needs `stage`, or that `stage` needs."""
-    group = [other, *(x for x in s.stages if x.shares is not None and x.shares.stage is other)]
-    return next((x for x in group if s.depends_on(stage, x) or s.depends_on(x, stage)), None)
+#: what `compute_with` is for
+_APART = "stages of which none needs another, or which read what the same iteration has computed"
+
+
+def _tied_to(s: Schedule, stage: Stage, other: Stage, loop: Loop | None = None) -> Stage | None:
+    """A stage in the loops of `other` that needs `stage`, or that `stage` needs, and that does not go with it iteration
+    by iteration. Of stages that do, the one whose loops they are comes first, and the others in their order."""
+    loop = stage.shares if stage.shares is not None else loop
+    group = [other, *(x for x in s.stages if x.shares is not None and x.shares.stage is other and x is not stage)]
+    depth = 0 if loop is None or loop not in other.loops else other.loops.index(loop) + 1
+    for x in group:
+        reader, producer = (stage, x) if s.depends_on(stage, x) else (x, stage)
+        if not s.depends_on(reader, producer):
+            continue
+        in_order = x.shares is loop if x is not other else producer is other
+        if not depth or not in_order or not follows(s, reader, producer, [*group, stage], depth):
+            return x
+    return None
 
 
 def shared_loops(stage: Stage) -> Iterator[tuple[Loop, Loop]]:
@@ -264,7 +279,8 @@ def compute_with(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
     for y: for x: B[y, x] = g(I[y, x])   ->      for x: A[y, x] = f(I[y, x])
                                                  for x: B[y, x] = g(I[y, x])
 
-    Both are computed at the root, and neither needs the other. The loops of both, down to that one, have the same
+    Both are computed at the root, and neither needs the other; or the first one reads what the same iteration of the
+    other has computed, element by element: B[y, x] = g(A[y, x]). The loops of both, down to that one, have the same
     lengths and are serial or parallel alike. A reduction may share reduce loops, if its first values are set outside.
     It is Halide's `compute_with`.
     """
@@ -276,14 +292,14 @@ def compute_with(s: Schedule, stage: Stage, parent: Any, scope: Any) -> Stage:
             raise Illegal(f"the elements of {x.name} are not computed one by one", "stages made by te.compute")
         if x.attach.kind != "root":
             raise Illegal(f"{x.name} is not computed at the root", "compute_root it first")
-    needed = stage if other is stage else _tied_to(s, stage, other)
+    loop = leaf(other, scope)
+    needed = stage if other is stage else _tied_to(s, stage, other, loop)
     if needed is not None:
-        raise Illegal(f"{stage.name} and {needed.name} depend on each other", "stages of which none needs another")
+        raise Illegal(f"{stage.name} and {needed.name} depend on each other", _APART)
     hosts = [x.shares.stage for x in s.stages if x.shares is not None]
     if stage.shares is not None or other.shares is not None or stage in hosts:
         taken = other if other.shares is not None else stage
         raise Illegal(f"{taken.name} shares loops already", "several stages with one other, each of them once")
-    loop = leaf(other, scope)
     if loop.kind not in ("serial", "parallel"):
         raise Illegal(f"{loop.full_name} is marked {loop.kind}", "loops that are serial or parallel")
     stage.shares = loop

@@ -259,14 +259,14 @@ def _main_footprints(main: Site, prints: Footprints) -> dict[str, Expr]:
 
 
 def _asked_ahead(body: Stmt) -> Expr:
-    """The most bytes that a prefetch runs ahead of the loops around it."""
+    """The most bytes that a prefetch runs ahead of the loops around it, of those whose places no data tell."""
     most: Expr = const(0)
 
     def visit(s: Stmt, first: dict[Expr, Expr]) -> None:
         nonlocal most
         if isinstance(s, For):
             first = {**first, s.var: const(0)}
-        if isinstance(s, Prefetch):
+        if isinstance(s, Prefetch) and not any(e.op == "load" for e in post_order(s.indices)):
             distance = row_major_offset([substitute(index, first) for index in s.indices], s.buffer.shape)
             most = maximum(most, distance * s.buffer.dtype.bytes)
         for c in children(s):

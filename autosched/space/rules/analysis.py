@@ -54,6 +54,11 @@ class Access:
     def mentions(self, axis: IterVar) -> bool:
         return any(axis.var in variables(i) for i in self.indices)
 
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether data tell which element it is."""
+        return any(e.op == "read" for e in post_order(self.indices))
+
     def steps(self, axis: IterVar) -> tuple[int | None, ...]:
         """The distance that each index moves when the axis moves by one; None where that is no constant."""
         return tuple(_step(i, axis.var) for i in self.indices)

@@ -65,6 +65,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         inline.compute_location,
         sums.rows_and_columns,
         sums.pieces_of_rows,
+        sums.lanes_that_change,
         sums.lanes_of_sums,
         sums.bands_of_rows,
         sums.sums_of_columns,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, is_const
 from autosched.ir.visit import substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -23,6 +23,8 @@ FEWEST_LANES = 4
 CHAINS, LONG_ROW = 4, 8
 #: The place in a band at which a few of its rows begin.
 BAND = "band"
+#: Elements of a row in which is looked for one, at least, for vectors to ask first whether they have it.
+LONG_SEARCH = 512
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)
 #: Rows whose lanes are combined in a task.
@@ -137,6 +139,64 @@ def pieces_of_rows(plan: Plan, stage: Stage) -> None:
     task = fuse_all(pieces, spatial_loops(pieces))
     partial.compute_at(pieces, task)
     pieces.parallel(task)
+
+
+def _asks_first(plan: Plan) -> bool:
+    """Whether vectors ask first: all searches of a program do, or none does. Data decide which is faster."""
+    return plan.choose(plan.s.stages[-1], "searches", [True, False])
+
+
+def _seldom_changes(plan: Plan, stage: Stage) -> bool:
+    """Whether each point of a long row takes the place of the result or leaves it, as in arg-max: where rows do not
+    rise, they leave it nearly always."""
+    if not _along("reduce", stage) or not spatial_loops(stage):
+        return False
+    combiner = stage.body[0].value.combiner
+    if isinstance(combiner, str) or analysis.has_fewer(stage.reduce_axis[-1:], LONG_SEARCH):
+        return False
+    return all(e.op == "select" and x in e.args[1:] for e, x in zip(combiner.result, combiner.left, strict=True))
+
+
+@rule(when=lambda plan, stage: _seldom_changes(plan, stage) and _asks_first(plan))
+def lanes_that_change(plan: Plan, stage: Stage) -> None:
+    """Vectors of a row ask together whether they change the result, which few do; these are gone through.
+
+    for k: R[i] = A[i, k] if A[i, k] > R[i] else R[i]
+    ->   for k.o: if any(A[i, k.o*64 : +64] > R[i]): for the lanes that change it: R[i] = A[i, k]
+    """
+    first = _searches_before(plan, stage)[-1]
+    known = plan.knob_of(first, "groups")
+    groups = plan.knob(first, "groups", powers(1, 64)) if known is None else known
+    group, row = stage.split(fuse_all(stage, spatial_loops(stage)), factor=groups)
+    k = fuse_all(stage, reduce_loops(stage))
+    _, lane = stage.split(k, factor=plan.knob(stage, "asked", (32, 64)))
+    stage.vectorize(lane)
+    stage.parallel(group)
+    if stage is first:
+        for x in plan.s.stages:
+            if x is not stage and _is_search(x) and _searches_before(plan, x)[-1] is stage:
+                x.compute_with(stage, row)
+    plan.offer(stage, task=group)
+
+
+def _is_search(stage: Stage) -> bool:
+    """Whether `lanes_that_change` has made the loops of a stage."""
+    return bool(stage.loops) and stage.loops[-1].is_reduce and stage.loops[-1].kind == "vectorize"
+
+
+def _searches_before(plan: Plan, stage: Stage) -> list[Stage]:
+    """The searches of the same rows whose results this one reads, itself first, the first of them last: the second
+    largest is another element than the largest. In one loop over rows, all go over a row while it is near."""
+    before = [x for x in plan.s.reads(stage) if _is_before(plan, x, stage)]
+    return [stage, *before[::-1]]
+
+
+def _is_before(plan: Plan, x: Stage, stage: Stage) -> bool:
+    if x.is_placeholder or analysis.is_opaque(x) or x.attach.kind != "root" or not _seldom_changes(plan, x):
+        return False
+    return [a.extent for a in x.axis] == [a.extent for a in stage.axis] and all(
+        a.indices == tuple(b.var for b in stage.axis) for a in analysis.reads_of(stage, x)
+    )
 
 
 @rule(when=_along_rows)
@@ -337,7 +397,7 @@ def reduction_in_place(plan: Plan, stage: Stage) -> None:
 def whole_sums(plan: Plan, stage: Stage) -> bool:
     """Loops for a reduction that others read, in a nest of its own. Returns whether there is a rule for it."""
     fitting = []
-    for r in (pieces_of_rows, lanes_of_sums, bands_of_rows, sums_of_columns):
+    for r in (pieces_of_rows, lanes_that_change, lanes_of_sums, bands_of_rows, sums_of_columns):
         if r.when(plan, stage):
             fitting.append(r)
             if r.last:
@@ -405,6 +465,26 @@ def _columns(
         task = fuse_all(stage, around)
         stage.parallel(task)
         plan.offer(stage, task=task)
+        _prefetch_looked_up(plan, stage, task)
+
+
+def _goes_into(stage: Stage) -> bool:
+    """Whether a stage is short, and used once by its only reader, where it is inlined later."""
+    return stage.is_injective and not stage.is_output and analysis.is_cheap(stage) and analysis.uses_each_once(stage)
+
+
+def _prefetch_looked_up(plan: Plan, stage: Stage, task: Loop) -> None:
+    """Rows that data choose, from a table that no near cache holds, are asked for while those of the result before are
+    added up: nothing else foretells where they lie."""
+    points, n = analysis.points(stage.reduce_axis), analysis.points(stage.axis[-1:])
+    if points is None or n is None or points * min(n * stage.tensor.dtype.bytes, STRETCH) > plan.machine.l1 // 2:
+        return
+    inlined = [x for x in plan.s.reads(stage) if _goes_into(x)]
+    found = [a for x in (stage, *inlined) for a in analysis.accesses(x) if a.is_looked_up]
+    for tensor in dict.fromkeys(a.tensor for a in found):
+        size = tensor.dtype.bytes * math.prod(int(d.value) if is_const(d) else 0 for d in tensor.shape)
+        if size > plan.machine.l2 and plan.s.stage(tensor).is_placeholder:
+            stage.prefetch(tensor, task, 1)
 
 
 def reduce_rows(plan: Plan, stage: Stage) -> None:

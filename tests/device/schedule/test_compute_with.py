@@ -168,3 +168,102 @@ def test_lengths_that_knobs_decide_are_refused_unless_they_are_the_same() -> Non
         else:
             with pytest.raises(LowerError, match="iterations"):
                 lower(s, args)
+
+
+def one_after_another(n: int | None = None, of: int = 0) -> list[Tensor]:
+    """X[n, 8] -> the sums of its rows; of squares of what is above them; of both sums, `of` rows further on."""
+    rows = n or te.var("n")
+    x = te.placeholder((rows, 8), name="X")
+    k, m = te.reduce_axis((0, 8), "k"), te.reduce_axis((0, 8), "m")
+    a = te.compute((rows,), lambda y: te.sum(x[y, k], axis=k), name="A")
+    b = te.compute((rows,), lambda y: te.sum(te.max(x[y, m] - a[y], 0.0), axis=m), name="B")
+    return [x, a, b, te.compute((rows,), lambda y: a[te.min(y + of, rows - 1) if of else y] * b[y], name="C")]
+
+
+def in_rows(s: Schedule, *names: str, factor: int = 4) -> None:
+    for name in names:
+        s[name].parallel(s[name].split("y", factor=factor)[0])
+
+
+@pytest.mark.parametrize(("target", "backend"), TARGETS)
+@pytest.mark.parametrize("n", [None, 10, 8])
+def test_a_stage_reads_what_its_iteration_has_computed(target: str, backend: str, n: int | None) -> None:
+    args = one_after_another(n)
+    s = create_schedule(args[1:])
+    in_rows(s, "A", "B", "C")
+    s["B"].compute_with("A", "y.inner")
+    s["C"].compute_with("A", "y.inner")
+    assert_roundtrip(s, args, target)
+    text = str(lower(s, args))
+    assert text.count("parallel (y.outer") == 1 and text.index("produce B") < text.index("produce C")
+    given = np.random.default_rng(0).integers(-9, 9, (n or 11, 8)).astype("float32")
+    check_against_reference(args, s, target, [given], backend)  # type: ignore[arg-type]
+
+
+def test_blocks_of_rows_are_read_whole() -> None:
+    args = one_after_another(10)
+    s = create_schedule(args[1:])
+    in_rows(s, "A", "B", "C")
+    for name in ("B", "C"):
+        s[name].compute_with("A", "y.outer")
+    check_against_reference(args, s, "llvm", [np.arange(80, dtype="float32").reshape(10, 8) % 7])
+
+
+def _other_rows(s: Schedule) -> None:
+    s["B"].compute_with("A", "y")
+    s["C"].compute_with("A", "y")
+
+
+def _other_blocks(s: Schedule) -> None:
+    in_rows(s, "A", factor=2)
+    in_rows(s, "B", factor=5)
+    s["B"].compute_with("A", "y.outer")
+
+
+def _before_the_sum(s: Schedule) -> None:
+    s["A"].reorder("k", "y")
+    s["B"].reorder("m", "y")
+    s["B"].compute_with("A", "k")
+
+
+def _the_reader_first(s: Schedule) -> None:
+    s["A"].compute_with("B", "y")
+
+
+def _in_fewer_loops(s: Schedule) -> None:
+    in_rows(s, "A", "B", "C")
+    s["B"].compute_with("A", "y.outer")
+    s["C"].compute_with("A", "y.inner")
+
+
+def _through_another(s: Schedule) -> None:
+    s["C"].compute_with("A", "y")
+
+
+@pytest.mark.parametrize(
+    ("share", "of"),
+    [
+        (_other_rows, 1),
+        (_other_blocks, 0),
+        (_before_the_sum, 0),
+        (_the_reader_first, 0),
+        (_in_fewer_loops, 0),
+        (_through_another, 0),
+    ],
+)
+def test_elements_of_other_iterations_are_refused(share, of: int) -> None:
+    s = create_schedule(one_after_another(10, of)[1:])
+    with pytest.raises(ScheduleError, match="depend on each other"):
+        share(s)
+
+
+def test_loops_that_are_cut_later_are_looked_at_again() -> None:
+    args = one_after_another(10)
+    s = create_schedule(args[1:])
+    in_rows(s, "A", "B")
+    s["B"].compute_with("A", "y.outer")
+    s["A"].split("y.inner", factor=2)
+    lower(s, args)
+    s["B"].reorder("m", "y.outer", "y.inner")
+    with pytest.raises(ScheduleError, match="depend on each other"):
+        lower(s, args)

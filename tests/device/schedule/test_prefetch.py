@@ -151,3 +151,54 @@ def test_kernels_take_no_notice() -> None:
     for stage in ("S", "C"):
         s[stage].bind("i", "blockIdx.x")
     assert not prefetches(lower_structure(s, args, "opencl").bind().body)
+
+
+def bags(each: Callable[[te.Expr, te.Expr, Tensor], te.Expr] | None = None, made: bool = False) -> list[Tensor]:
+    """table[30, 8], word[7, 5] -> the sum of the rows of the table that are named, those that are `each` alone."""
+    table, word = te.placeholder((30, 8), name="table"), te.placeholder((7, 5), "int32", name="word")
+    named = te.compute((7, 5), lambda b, k: word[b, k] // 2, name="half") if made else word
+    k = te.reduce_axis((0, 5), "k")
+    where = (lambda b: each(b, k.var, word)) if each else (lambda b: None)
+    bag = te.compute((7, 8), lambda b, j: te.sum(table[named[b, k], j], axis=k, where=where(b)), name="bag")
+    return [table, word, bag]
+
+
+def looked_up(args: list[Tensor], ahead: int, factor: int = 0, loop: str = "b") -> Schedule:
+    s = create_schedule(args[2:])
+    bag = s["bag"]
+    bag.reorder("b", "k", "j")
+    bag.vectorize("j")
+    if factor:
+        bag.split("b", factor=factor)
+    bag.prefetch("table", loop, ahead)
+    return s
+
+
+def found_in(args: list[Tensor], s: Schedule) -> list[Prefetch]:
+    words = np.random.default_rng(1).integers(0, 30, (7, 5)).astype("int32")
+    given = [np.arange(240, dtype="float32").reshape(30, 8), words]
+    for target, backend in (("llvm", "native"), ("c", "native"), ("llvm", "interpreter")):
+        check_against_reference(args, s, target, given, backend)  # type: ignore[arg-type]
+    return prefetches(lower_structure(s, args, "llvm").after("simplify").body)
+
+
+@pytest.mark.parametrize("ahead", [1, 3, 1000])
+def test_what_is_looked_up_is_asked_for_no_later_than_the_last_iteration(ahead: int) -> None:
+    args = bags()
+    (asked,) = found_in(args, looked_up(args, ahead))
+    assert repr(asked.indices[0]) == ("word[6, k]" if ahead == 1000 else f"word[min(b + {ahead}, 6), k]")
+
+
+@pytest.mark.parametrize(
+    ("args", "factor", "loop"),
+    [
+        (bags(), 4, "b.inner"),
+        (bags(), 4, "b.outer"),
+        (bags(lambda b, k, word: k < b), 0, "b"),
+        (bags(lambda b, k, word: word[b, k] > 3), 0, "b"),
+        (bags(made=True), 0, "b"),
+    ],
+    ids=["part of a ragged split", "its outer loop", "for some", "by data", "by what is computed"],
+)
+def test_what_may_not_be_read_ahead_is_left_alone(args: list[Tensor], factor: int, loop: str) -> None:
+    assert not found_in(args, looked_up(args, 1, factor, loop))

@@ -380,6 +380,63 @@ def test_the_first_of_equals_wins_in_lanes_and_pieces(of, columns):
             np.testing.assert_array_equal(value, x[np.arange(6), wanted])
 
 
+def test_vectors_of_long_rows_ask_whether_they_change_anything():
+    args = places(512, 600, of=te.argmin, where=True)
+    plans = {asks: planned(*args, best_searches=asks) for asks in (True, False)}
+    assert {asks: p.done[p.s["best"]] for asks, p in plans.items()} == {
+        True: "lanes_that_change",
+        False: "lanes_of_sums",
+    }
+    assert "lanes_that_change" not in planned(*places(512, 500)).done.values()
+    check(args)
+    x = np.random.default_rng(5).integers(0, 40, (512, 600)).astype("float32")
+    x[1], x[2, 300:], x[3], x[4] = 0, np.nan, np.arange(600), -np.inf
+    taken = np.random.default_rng(6).integers(0, 600, 512).astype("int32")
+    found = Workload("w", args).search_space(LLVM, {}).sketches[0]
+    knobs = found.values(found.valid_points.rows([0])[0])
+    index, _ = Module(compile_function(found.structure.bind(knobs), LLVM), LLVM)(x, taken)
+    kept = np.where(np.arange(600) == taken[:, None], np.inf, x)
+    np.testing.assert_array_equal(index, np.argmin(kept, axis=1))
+
+
+def test_searches_of_the_same_rows_go_over_a_row_while_it_is_near():
+    x, (k, m) = te.placeholder((512, 600), name="x"), (te.reduce_axis((0, 600), name) for name in "km")
+    first, _ = te.compute((512,), lambda i: te.argmax(x[i, k], axis=k), name="first")
+    second, _ = te.compute(
+        (512,), lambda i: te.argmax((m.var, x[i, m]), axis=m, where=m.var != first[i]), name="second"
+    )
+    both = te.compute((512, 2), lambda i, r: te.if_then_else(r == 0, first[i], second[i]), name="both")
+    plan = planned(x, both, both_searches=True)
+    assert plan.s["second"].shares is plan.s["first"].loops[1]
+    space = check((x, both), most=2)
+    text = str(space.sketches[0].structure)
+    assert text.count("parallel (") == 2 and text.index("produce first") < text.index("produce second")
+
+
+def test_a_search_of_ones_own_keeps_its_order():
+    """The last of equals wins: it may not be cut into lanes, but vectors may ask first."""
+    x, k = te.placeholder((512, 600), name="x"), te.reduce_axis((0, 600), "k")
+    last = te.comm_reducer(
+        lambda a, b: (te.select(b[1] >= a[1], b[0], a[0]), te.select(b[1] >= a[1], b[1], a[1])),
+        lambda i, v: (te.const(-1, i), te.const(v.min, v)),
+    )
+    index, value = te.compute((512,), lambda i: last((k.var, x[i, k]), axis=k), name="best")
+    plan = planned(x, index, value)
+    assert plan.done[plan.s["best"]] == "lanes_that_change"
+    check((x, index, value))
+
+
+@pytest.mark.parametrize("words", [5000, 500])
+def test_rows_of_a_large_table_are_asked_for_ahead(words):
+    table, word = te.placeholder((words, 64), name="table"), te.placeholder((300, 8), "int32", name="word")
+    k = te.reduce_axis((0, 8), "k")
+    row = te.compute((300, 8, 64), lambda b, e, j: table[word[b, e], j], name="row")
+    args = table, word, te.compute((300, 64), lambda b, j: te.sum(row[b, k, j], axis=k), name="bag")
+    asked = [f.tensor.name for f in planned(*args).s["bag"].fetches]
+    assert asked == (["table"] if words == 5000 else [])
+    check(args, most=1)
+
+
 def test_places_that_others_took_are_left_out():
     check(places(where=True))
     check(places(where=True, dtype="int8"))
