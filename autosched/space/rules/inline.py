@@ -34,13 +34,21 @@ def write_out_stencils(s: Schedule, *, for_items: bool = False) -> None:
     """Sums over a few neighbours become the expressions that somebody might have written instead, before any rule looks
     at the stages: then a filter is the same program however it is spelled.
 
-    S[y, x] = sum over dy, dx of A[y + dy, x + dx]   ->   S[y, x] = A[y, x] + A[y, x + 1] + ..
+    S[y, x] = sum over dy, dx of A[y + dy, x + dx]   ->   S[y, x] = (A[y, x] + A[y, x + 1] + ..) + (A[y + 1, x] + ..) ..
 
     With `for_items`, sums of rows stay: work-items would take each term from places apart.
     """
     for stage in s.stages:
         if analysis.is_stencil(stage) and not (for_items and analysis.adds_up_rows(stage)):
-            stage.inline_reduction()
+            stage.inline_reduction(nested=_shares_rows(stage))
+
+
+def _shares_rows(stage: Stage) -> bool:
+    """Whether rows of a window are also those of other results, in rows of results beside them."""
+    if len(stage.reduce_axis) < 2:
+        return False
+    found = ((a, separable(stage, a)) for a in stage.reduce_axis)
+    return any(x is not None and x[0] is not stage.axis[-1] and x[1] < analysis.iterations([a]) for a, x in found)
 
 
 def separate_windows(s: Schedule) -> None:

@@ -147,6 +147,18 @@ def test_a_small_window_is_written_out_as_a_whole():
     ]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_of_a_window_are_added_up_first_where_rows_of_results_share_them(weighted):
+    """Three results below each other have five rows of a window of three, whose weights must not depend on the row."""
+    x, w = te.placeholder((14, 40), name="x"), te.placeholder((3, 3), name="w")
+    a, b = te.reduce_axis((0, 3), "a"), te.reduce_axis((0, 3), "b")
+    box = te.compute(
+        (12, 38), lambda i, j: te.sum(x[i + a, j + b] * (w[a, b] if weighted else w[0, b]), axis=[a, b]), name="box"
+    )
+    first = [s.trace[0] for s in check([x, w, box]).sketches if s.name != "default"]
+    assert first and all(i == ["inline_reduction", "box", *([] if weighted else [{"nested": True}])] for i in first)
+
+
 def counts(height=13, width=37, values=256, dtype="uint8"):
     image, one = te.placeholder((height, width), dtype, name="image"), te.const(1, "int32")
     y, x = te.reduce_axis((0, height), name="y"), te.reduce_axis((0, width), name="x")
