@@ -368,9 +368,9 @@ class Region:
     ranges: tuple[tuple[int, int], ...]
 
     def covers(self, other: Region) -> bool:
-        ends = zip(self.ranges, other.ranges, strict=True)
-        is_alike = (self.source, self.wraps) == (other.source, other.wraps)
-        return is_alike and all(a <= c and d <= b for (a, b), (c, d) in ends)
+        if self.source is not other.source or any(a is not b for a, b in zip(self.wraps, other.wraps, strict=True)):
+            return False
+        return all(a <= c and d <= b for (a, b), (c, d) in zip(self.ranges, other.ranges, strict=True))
 
     def padded(self) -> ComputeOp:
         """A copy of all places in the ranges."""
@@ -431,8 +431,8 @@ def _ends(place: Expr, own: Mapping[Expr, IterVar]) -> tuple[int, int] | None:
     for a in own.values():
         an.bind(a.var, a.min, a.min + a.extent - 1)
     ends = [an.extreme(an.poly(place), own, largest) for largest in (False, True)]
-    numbers = [None if p is None else p.constant for p in ends]
-    return None if None in numbers else (int(numbers[0]), int(numbers[1]))  # type: ignore[arg-type]
+    first, last = (None if p is None else p.constant for p in ends)
+    return None if first is None or last is None or last < first else (first, last)
 
 
 def _starts_there(region: Region, x: Stage) -> bool:

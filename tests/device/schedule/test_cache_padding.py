@@ -67,7 +67,7 @@ def test_places_beyond_a_border_are_stored_once_for_several_readers(name: str) -
         (7, 9, 2), lambda i, j, c: te.sum(bent[i + k - 2, j, c] - bent[i, j + 2 * k - 4, c], axis=k), name="D"
     )
     e = te.compute((7, 9), lambda i, j: d[i, j, 0] + bent[i - 1, j - 1, 1], name="E")
-    f = te.compute((7, 9), lambda i, j: e[i, j] + bent[i, j + 4, 0], name="F")
+    f = te.compute((7, 9), lambda i, j: e[i, j] + bent[i, j + 4, 0] + a[0, j, 0], name="F")
     s = create_schedule(f)
     (first,), (again,), (other,) = (s[x].cache_padding() for x in (d, e, f))
     assert first is again and other is not first
@@ -86,6 +86,7 @@ def test_what_is_read_round_and_round_has_no_border() -> None:
         lambda i: te.repeat_edge(a)[i - 8],
         lambda i: te.repeat_edge(b)[i - 1],
         lambda i: a[te.min(i, 6) // 2],
+        lambda i: a[te.max(te.min(i, 6) - te.max(i, 0), 0)],
     ):
         out = te.compute((9,), lambda i, read=read: read(i) * 2.0, name="C")
         with pytest.raises(ScheduleError, match="reads nothing across a border"):
