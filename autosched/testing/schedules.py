@@ -82,8 +82,9 @@ def _respell(s: Schedule, rng: random.Random) -> None:
     """Give some reductions another spelling: later their loops are cut, and none of these primitives fits any more."""
     for stage in [x for x in s.stages if not x.is_placeholder]:
         for primitive in rng.sample(RESPELLING, len(RESPELLING)) if rng.random() < 0.5 else ():
+            options = {"nested": len(s.trace) % 2 == 1} if primitive == "inline_reduction" else {}
             with suppress(ScheduleError):
-                getattr(stage, primitive)()
+                getattr(stage, primitive)(**options)
         if stage.reduce_axis and rng.random() < 0.5:
             with suppress(ScheduleError):
                 cut = rng.choice((2, 3)) if len(stage.reduce_axis) == 1 else 0

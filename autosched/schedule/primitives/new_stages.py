@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +37,8 @@ from autosched.schedule.loop import (
 )
 from autosched.schedule.primitive import keeps_meaning, primitive
 from autosched.schedule.primitives.loops import GUARDED
-from autosched.te.reduction import Combiner, Reduction
+from autosched.schedule.primitives.together import inline_reduction
+from autosched.te.reduction import Reduction
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
 if TYPE_CHECKING:
@@ -460,53 +459,6 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
     stage.decompose(at)
     assert stage.init is not None
     return tuple(stage.init.loops.values())
-
-
-#: Terms that `inline_reduction` writes out, at most; of a combiner of one's own, each may choose between all before it.
-MAX_TERMS, MAX_TUPLES = 256, 4
-
-
-@primitive()
-@keeps_meaning
-def inline_reduction(s: Schedule, stage: Stage) -> Stage:
-    """Write a short reduction out as one expression: the stage has no reduce loops any more, and may be inlined.
-
-    for i: for k in 3: B[i] += A[i + k]   ->   for i: B[i] = A[i] + A[i + 1] + A[i + 2]
-
-    The stage's loops start anew. The terms come in the order of the reduce axes, the last of them fastest. Of a sum of
-    negative zeros the sign is open: 0.0 + -0.0 is 0.0, and nothing begins at 0.0 here.
-    """
-    computed(stage)
-    starts_anew(s, stage, "inline_reduction")
-    if not stage.reduce_axis or stage.scatter_axes:
-        raise Illegal(f"{stage.name} is no reduction of one place's terms", "stages with a reduce axis, no scatter")
-    if stage.init is not None or stage.relations:
-        raise Illegal(f"loops of {stage.name} are cut already, and the loops start anew", "inline_reduction first")
-    lengths = [int(a.extent.value) for a in stage.reduce_axis if is_const(a.extent)]
-    most = MAX_TERMS if isinstance(stage.body[0].value.combiner, str) else MAX_TUPLES
-    if len(lengths) < len(stage.reduce_axis) or math.prod(lengths) > most:
-        said = " x ".join(repr(a.extent) for a in stage.reduce_axis)
-        raise Illegal(f"{stage.name} combines {said} terms", f"at most {most}, a number that is known")
-    stage.define(stage.axis, (), _terms_combined(stage))
-    return stage
-
-
-def _terms_combined(stage: Stage) -> tuple[Expr, ...]:
-    """The expressions of a reduction's results without its reduce axes."""
-    lengths = [int(a.extent.value) for a in stage.reduce_axis]
-    body = stage.body[0]
-    reduction: Reduction = body.value
-    sources, _, begin = reduction.parts(body.args)
-    identity = reduction.identity([e.dtype for e in sources])
-    total: tuple[Expr, ...] | None = begin or (identity if isinstance(reduction.combiner, Combiner) else None)
-    for steps in itertools.product(*map(range, lengths)):
-        at = {a.var: a.min + k for a, k in zip(stage.reduce_axis, steps, strict=True)}
-        terms, taken, _ = reduction.parts(tuple(simplify(substitute(e, at)) for e in body.args))
-        if not is_const(taken, True):
-            terms = tuple(if_then_else(taken, e, i) for e, i in zip(terms, identity, strict=True))
-        total = terms if total is None else reduction.combine(total, terms)
-    total = identity if total is None else total
-    return tuple(total[e.value.value_index] for e in stage.body)
 
 
 @primitive()

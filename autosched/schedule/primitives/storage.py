@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from autosched.ir.expr import (
     is_index,
     logical_and,
     make,
+    var,
     variables,
 )
 from autosched.ir.iter_map import Inversion, NoIterMap
@@ -325,20 +327,143 @@ def cache_padding(s: Schedule, stage: Stage) -> list[Tensor]:
         for i: for k: B[i] += A.padded[i + k] * W[k]
 
     That is every `te.if_then_else` between an element and a value that is the same everywhere, where the condition asks
-    for nothing but the place of that element, as `te.constant_exterior` makes it. Returns the tensors made.
+    for nothing but the place of that element, as `te.constant_exterior` makes it; and, of tensors whose sizes are
+    numbers, every element whose place is clamped, mirrored or wrapped, as `te.repeat_edge` does it. Places in the same
+    tensor share one copy, that of an earlier stage if it has them all. Returns the tensors that are read now.
     """
     computed(stage)
     own = {a.var: a for a in (*stage.axis, *stage.reduce_axis)}
     borders = dict.fromkeys(e for e in post_order(stage.body) if _is_border(e, own))
     stored = {e: padding for e in borders if (padding := _padding(stage, e)) is not None}
-    if not stored:
-        legal = "stages that read an element or a constant, as the element's place says: te.constant_exterior"
-        raise Illegal(f"{stage.name} reads nothing across a border", legal)
     read: dict[Expr, Expr] = {}
     for e, (op, place) in stored.items():
         read[e] = make("read", e.dtype, place, s.insert_stage(op.output_tensor, stage).tensor)
+    inside = {x for e in borders for x in post_order(e)}
+    bent = dict.fromkeys(e for e in post_order(stage.body) if e.op == "read" and e not in inside)
+    regions: dict[tuple[Tensor, tuple[Expr | None, ...]], dict[Expr, Region]] = {}
+    for e in bent:
+        if (region := region_of(e, own)) is not None:
+            regions.setdefault((region.source, region.wraps), {})[e] = region
+    for places in regions.values():
+        read |= _read_padded(s, stage, places)
+    if not read:
+        legal = "stages that read an element or a constant, as the element's place says: te.constant_exterior"
+        raise Illegal(f"{stage.name} reads nothing across a border", legal)
     stage.body = tuple(rewrite(body, lambda e, _: read.get(e)) for body in stage.body)
-    return [e.value for e in read.values()]
+    return list(dict.fromkeys(e.value for e in read.values()))
+
+
+#: Stands for the place in the formula that bends it at a border.
+_PLACE = var("place", role="loop")
+
+
+@dataclass(frozen=True)
+class Region:
+    """The places at which a tensor is read across borders: along each dimension a place, its range, and the formula
+    that bends it, as `max(place, 0)` does; None where the index is used as it is."""
+
+    source: Tensor
+    wraps: tuple[Expr | None, ...]
+    places: tuple[Expr, ...]
+    ranges: tuple[tuple[int, int], ...]
+
+    def covers(self, other: Region) -> bool:
+        if self.source is not other.source or any(a is not b for a, b in zip(self.wraps, other.wraps, strict=True)):
+            return False
+        return all(a <= c and d <= b for (a, b), (c, d) in zip(self.ranges, other.ranges, strict=True))
+
+    def padded(self) -> ComputeOp:
+        """A copy of all places in the ranges."""
+        axes = [IterVar(f"ax{d}", const(last - first + 1)) for d, (first, last) in enumerate(self.ranges)]
+        places = [simplify(a.var + first) for a, (first, _) in zip(axes, self.ranges, strict=True)]
+        indices = [i if w is None else substitute(w, {_PLACE: i}) for i, w in zip(places, self.wraps, strict=True)]
+        body = make("read", self.source.dtype, tuple(indices), self.source)  # as they are: `region_of` knows them again
+        return ComputeOp(f"{self.source.op.name}.padded", [a.extent for a in axes], axes, [body])
+
+
+def region_of(e: Expr, own: Mapping[Expr, IterVar]) -> Region | None:
+    """The region that a read goes over, as these axes run; None if it crosses no border, goes farther from a
+    tensor than that is long, or its sizes are open."""
+    source: Tensor = e.value
+    found = []
+    for i, length in zip(e.args, source.shape, strict=True):
+        if not is_const(length) or int(length.value) < 1:
+            return None
+        n = int(length.value)
+        bent = _bent(i, own, n) if variables(i) & own.keys() else None
+        ends = None if bent is None else _ends(bent[0], own)
+        is_near = ends is not None and -n <= ends[0] and ends[1] < 2 * n
+        found.append((bent[1], bent[0], ends) if bent is not None and is_near else (None, i, (0, n - 1)))
+    wraps, places, ranges = zip(*found, strict=True) if found else ((), (), ())
+    return Region(source, wraps, places, ranges) if any(w is not None for w in wraps) else None
+
+
+def _bent(index: Expr, own: Mapping[Expr, IterVar], length: int) -> tuple[Expr, Expr] | None:
+    """The place behind an index, and the formula that bends it where it lies outside a dimension; None where an index
+    is its own place, or is made of more than one."""
+    straight: dict[Expr, None] = {}
+    waiting = [index]
+    while waiting:
+        e = waiting.pop()
+        if not variables(e) & own.keys():
+            continue
+        if e.op == "read":
+            return None
+        if all(x.op in ("add", "sub", "mul", "neg", "const", "var") for x in post_order(e)):
+            straight[e] = None
+        else:
+            waiting += e.args
+    if index.op not in ("min", "max", "select", "if_then_else"):  # a table that is read round and round has no border
+        return None
+    an = Analyzer()
+    an.bind(_PLACE, 0, length - 1)
+    for place in straight:  # conditions have it moved by a constant
+        moved = {e: _PLACE + simplify(e - place) for e in straight}
+        wrap = simplify(rewrite(index, lambda x, _: moved.get(x)))  # noqa: B023  # called at once
+        if not variables(wrap) - {_PLACE} and an.simplify(wrap) is _PLACE:
+            return place, wrap
+    return None
+
+
+def _ends(place: Expr, own: Mapping[Expr, IterVar]) -> tuple[int, int] | None:
+    """The least and the greatest place, if they are numbers."""
+    an = Analyzer()
+    for a in own.values():
+        an.bind(a.var, a.min, a.min + a.extent - 1)
+    ends = [an.extreme(an.poly(place), own, largest) for largest in (False, True)]
+    first, last = (None if p is None else p.constant for p in ends)
+    return None if first is None or last is None or last < first else (first, last)
+
+
+def _starts_there(region: Region, x: Stage) -> bool:
+    """Whether the elements of a stage are those of a region, in order."""
+    starts = zip(region.places, x.axis, region.ranges, strict=False)
+    return len(x.axis) == len(region.places) and all(p is simplify(a.var + first) for p, a, (first, _) in starts)
+
+
+def _is_copy(x: Stage) -> bool:
+    """Whether a stage copies elements of a tensor, in loops of its own."""
+    plain = isinstance(x.op, ComputeOp) and not x.is_output and x.attach.kind == "root"
+    return plain and len(x.body) == 1 and x.body[0].op == "read"
+
+
+def _read_padded(s: Schedule, stage: Stage, regions: Mapping[Expr, Region]) -> dict[Expr, Expr]:
+    """What reads of one tensor become: reads of a copy that has the places of them all."""
+    some = next(iter(regions.values()))
+    both = [list(zip(*(r.ranges[d] for r in regions.values()), strict=True)) for d in range(len(some.ranges))]
+    whole = replace(some, ranges=tuple((min(first), max(last)) for first, last in both))
+    copy, ranges = None, whole.ranges
+    for x in filter(_is_copy, s.stages[: s.stages.index(stage)]):
+        made = region_of(x.body[0], {a.var: a for a in x.axis})
+        if made is not None and made.covers(whole) and _starts_there(made, x):
+            copy, ranges = x.tensor, made.ranges
+    tensor = s.insert_stage(whole.padded().output_tensor, stage).tensor if copy is None else copy
+    return {
+        e: make(
+            "read", e.dtype, tuple(simplify(i - first) for i, (first, _) in zip(r.places, ranges, strict=True)), tensor
+        )
+        for e, r in regions.items()
+    }
 
 
 def _is_border(e: Expr, own: Mapping[Expr, IterVar]) -> bool:

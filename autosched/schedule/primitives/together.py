@@ -1,7 +1,9 @@
-"""Several reductions as one, of tuples; one reduction in two passes."""
+"""Several reductions as one, of tuples; one reduction in two passes, or as an expression."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -209,3 +211,78 @@ def _places(axis: IterVar, points: int, step: int) -> Expr:
     if is_const(axis.extent):
         return simplify((axis.extent - 1) * step + points) if int(axis.extent.value) else const(0)
     return simplify(axis.extent * step + minimum(axis.extent, 1) * (points - step))
+
+
+#: Terms that `inline_reduction` writes out, at most; of a combiner of one's own, each may choose between all before it.
+MAX_TERMS, MAX_TUPLES = 256, 4
+
+
+@primitive(nested=K.FLAG)
+@keeps_meaning
+def inline_reduction(s: Schedule, stage: Stage, nested: bool = False) -> Stage:
+    """Write a short reduction out as one expression: the stage has no reduce loops any more, and may be inlined.
+
+    for i: for k in 3: B[i] += A[i + k]   ->   for i: B[i] = A[i] + A[i + 1] + A[i + 2]
+
+    The stage's loops start anew. The terms come in the order of the reduce axes, the last of them fastest. With
+    `nested`, those of each row are combined first, then the rows: rows of results that are written out together share
+    them. A window's rows are along the axis of the innermost results. The order of a sum changes with it, so floats may
+    round differently.
+
+    for p in 2: for q in 2: B[i, j] += A[i + p, j + q]   ->   B[i, j] = (A[i, j] + A[i, j + 1]) + (A[i + 1, j] + ..)
+
+    Of a sum of negative zeros the sign is open: 0.0 + -0.0 is 0.0, and nothing begins at 0.0 here.
+    """
+    computed(stage)
+    starts_anew(s, stage, "inline_reduction")
+    if not stage.reduce_axis or stage.scatter_axes:
+        raise Illegal(f"{stage.name} is no reduction of one place's terms", "stages with a reduce axis, no scatter")
+    if stage.init is not None or stage.relations:
+        raise Illegal(f"loops of {stage.name} are cut already, and the loops start anew", "inline_reduction first")
+    if nested and not isinstance(stage.body[0].value.combiner, str):
+        raise Illegal(f"{stage.name} is combined in an order of its own", "nested sums, products, minima and maxima")
+    lengths = [int(a.extent.value) for a in stage.reduce_axis if is_const(a.extent)]
+    most = MAX_TERMS if isinstance(stage.body[0].value.combiner, str) else MAX_TUPLES
+    if len(lengths) < len(stage.reduce_axis) or math.prod(lengths) > most:
+        said = " x ".join(repr(a.extent) for a in stage.reduce_axis)
+        raise Illegal(f"{stage.name} combines {said} terms", f"at most {most}, a number that is known")
+    stage.define(stage.axis, (), _terms_combined(stage, nested))
+    return stage
+
+
+def _terms_combined(stage: Stage, nested: bool) -> tuple[Expr, ...]:
+    """The expressions of a reduction's results without its reduce axes."""
+    body = stage.body[0]
+    reduction: Reduction = body.value
+    sources, _, begin = reduction.parts(body.args)
+    identity = reduction.identity([e.dtype for e in sources])
+    start: tuple[Expr, ...] | None = begin or (identity if isinstance(reduction.combiner, Combiner) else None)
+
+    def term(at: dict[Expr, Expr]) -> tuple[Expr, ...]:
+        terms, taken, _ = reduction.parts(tuple(simplify(substitute(e, at)) for e in body.args))
+        if is_const(taken, True):
+            return terms
+        return tuple(if_then_else(taken, e, i) for e, i in zip(terms, identity, strict=True))
+
+    def combined(
+        axes: Sequence[IterVar], at: dict[Expr, Expr], total: tuple[Expr, ...] | None = None
+    ) -> tuple[Expr, ...]:
+        together, inner = (axes[:1], axes[1:]) if nested else (axes, ())
+        for steps in itertools.product(*(range(int(a.extent.value)) for a in together)):
+            there = at | {a.var: a.min + k for a, k in zip(together, steps, strict=True)}
+            terms = combined(inner, there) if inner else term(there)
+            total = terms if total is None else reduction.combine(total, terms)
+        return identity if total is None else total
+
+    total = combined(_rows_last(stage) if nested else stage.reduce_axis, {}, start)
+    return tuple(total[e.value.value_index] for e in stage.body)
+
+
+def _rows_last(stage: Stage) -> list[IterVar]:
+    """The reduce axes in the order of the spatial axes that they are added to, as in `y + dy`."""
+
+    def place(a: IterVar) -> int:
+        found = separable(stage, a)
+        return len(stage.axis) if found is None else stage.axis.index(found[0])
+
+    return sorted(stage.reduce_axis, key=place)

@@ -15,6 +15,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variables
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import post_order, reads, substitute
+from autosched.schedule.primitives.storage import region_of
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
@@ -296,6 +297,12 @@ def is_inner(stage: Stage) -> bool:
 def reads_of(reader: Stage, stage: Stage) -> list[Access]:
     """The reads of `stage` among those of `reader`."""
     return [a for a in accesses(reader) if a.tensor in stage.op.outputs]
+
+
+def read_across_borders(stage: Stage) -> set[Tensor]:
+    """What a stage reads at places that are clamped, mirrored or wrapped."""
+    own = {a.var: a for a in (*stage.axis, *stage.reduce_axis)}
+    return {e.value for e in _reads(stage.body) if region_of(e, own) is not None}
 
 
 def taps(stage: Stage) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 
 from autosched.errors import ScheduleError
@@ -14,7 +15,7 @@ from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis, sums
 from autosched.space.rules.engine import Place, Plan, rule
 from autosched.space.rules.rows import ROWS, limit_colliding_rows, loops_of_producer
-from autosched.te.tensor import IterVar
+from autosched.te.tensor import IterVar, Tensor
 
 #: Chains of inlined stages may read so many elements for one of theirs.
 MAX_TAPS = 64
@@ -22,6 +23,8 @@ MAX_TAPS = 64
 MAX_WORK, MAX_WRITTEN_OUT = 2048, 4096
 #: Arithmetic of a sketch, at most, in multiples of that of the program with every stage stored.
 MAX_RECOMPUTED = 8
+#: Operations of each element of what is read across a border, beside which a copy of it costs little.
+MUCH_WORK = 512
 #: Stages of a pipeline whose places are chosen one by one; where there are more, every n-th is stored.
 MOST_CHOSEN = 3
 #: Windows of fewer points than this are written out whole, rather than in two passes.
@@ -36,13 +39,21 @@ def write_out_stencils(s: Schedule, *, for_items: bool = False) -> None:
     """Sums over a few neighbours become the expressions that somebody might have written instead, before any rule looks
     at the stages: then a filter is the same program however it is spelled.
 
-    S[y, x] = sum over dy, dx of A[y + dy, x + dx]   ->   S[y, x] = A[y, x] + A[y, x + 1] + ..
+    S[y, x] = sum over dy, dx of A[y + dy, x + dx]   ->   S[y, x] = (A[y, x] + A[y, x + 1] + ..) + (A[y + 1, x] + ..) ..
 
     With `for_items`, sums of rows stay: work-items would take each term from places apart.
     """
     for stage in s.stages:
         if analysis.is_stencil(stage) and not (for_items and analysis.adds_up_rows(stage)):
-            stage.inline_reduction()
+            stage.inline_reduction(nested=_shares_rows(stage))
+
+
+def _shares_rows(stage: Stage) -> bool:
+    """Whether rows of a window are also those of other results, in rows of results beside them."""
+    if len(stage.reduce_axis) < 2:
+        return False
+    found = ((a, separable(stage, a)) for a in stage.reduce_axis)
+    return any(x is not None and x[0] is not stage.axis[-1] and x[1] < analysis.iterations([a]) for a, x in found)
 
 
 def separate_windows(s: Schedule) -> None:
@@ -101,12 +112,20 @@ def compute_phases(s: Schedule) -> None:
 
 
 def store_paddings(s: Schedule) -> None:
-    """What products and convolutions read across a border is stored with it: their innermost loops ask for nothing.
+    """What products and convolutions read across a border is stored with it: their innermost loops ask for nothing. So
+    is what stages read that compute so much of each element that a copy costs little beside it.
 
     C[i] += (A[i + k - 1] if .. else 0) * W[k]   ->   P[i] = A[i - 1] if .. else 0;  C[i] += P[i + k] * W[k]
     """
-    for stage in list(s.stages):
-        if analysis.is_contraction(stage):
+    stages = [x for x in s.stages if not x.is_placeholder and not analysis.is_opaque(x)]
+    worked: dict[Tensor, int] = {}
+    for stage in stages:
+        points = analysis.iterations((*stage.axis, *stage.reduce_axis))
+        for tensor in analysis.read_across_borders(stage):
+            worked[tensor] = worked.get(tensor, 0) + points * analysis.flops(stage)
+    much = {t for t, n in worked.items() if n >= MUCH_WORK * math.prod(int(d.value) for d in t.shape)}
+    for stage in stages:
+        if analysis.is_contraction(stage) or not much.isdisjoint(analysis.read_across_borders(stage)):
             with suppress(ScheduleError):  # nothing is read across a border
                 stage.cache_padding()
 

@@ -54,6 +54,45 @@ def test_padding_is_stored(name: str, size: str) -> None:
         check_against_reference(args, s, "llvm", given, backend)  # type: ignore[arg-type]
 
 
+BENT = {"edge": te.repeat_edge, "copies": te.repeat_image, "mirrored": te.mirror_image, "inside": te.mirror_interior}
+
+
+@pytest.mark.parametrize("name", BENT)
+def test_places_beyond_a_border_are_stored_once_for_several_readers(name: str) -> None:
+    """The copy for D has all places of E; what reads farther has a copy of its own."""
+    a = te.placeholder((7, 9, 2), name="A")
+    bent = BENT[name](a, axes=(0, 1))
+    k = te.reduce_axis((0, 3), "k")
+    d = te.compute(
+        (7, 9, 2), lambda i, j, c: te.sum(bent[i + k - 2, j, c] - bent[i, j + 2 * k - 4, c], axis=k), name="D"
+    )
+    e = te.compute((7, 9), lambda i, j: d[i, j, 0] + bent[i - 1, j - 1, 1], name="E")
+    f = te.compute((7, 9), lambda i, j: e[i, j] + bent[i, j + 4, 0] + a[0, j, 0], name="F")
+    s = create_schedule(f)
+    (first,), (again,), (other,) = (s[x].cache_padding() for x in (d, e, f))
+    assert first is again and other is not first
+    assert [int(n.value) for n in first.shape] == [9, 13, 2] and [int(n.value) for n in other.shape] == [7, 9, 2]
+    assert_roundtrip(s, [a, f])
+    given = np.random.default_rng(0).integers(-9, 9, (7, 9, 2)).astype("float32")
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, f], s, "llvm", [given], backend)  # type: ignore[arg-type]
+
+
+def test_what_is_read_round_and_round_has_no_border() -> None:
+    a, n = te.placeholder((7,), name="A"), te.var("n")
+    b = te.placeholder((n,), name="B")
+    for read in (
+        lambda i: a[i % 7],
+        lambda i: te.repeat_edge(a)[i - 8],
+        lambda i: te.repeat_edge(b)[i - 1],
+        lambda i: a[te.min(i, 6) // 2],
+        lambda i: a[te.max(te.min(i, 6) - te.max(i, 0), 0)],
+    ):
+        out = te.compute((9,), lambda i, read=read: read(i) * 2.0, name="C")
+        with pytest.raises(ScheduleError, match="reads nothing across a border"):
+            create_schedule(out)["C"].cache_padding()
+
+
 def test_conditions_that_ask_for_more_stay() -> None:
     """Whether a place counts must not depend on the point of the sum that reads it."""
     args = convolution(lambda a, g, c, i, k: te.if_then_else(te.all(i - k >= 0, k != 2), a[g, c, i - k], 0.0))

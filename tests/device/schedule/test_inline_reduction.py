@@ -28,11 +28,11 @@ def window(combine: object, dtype: str, **options: object) -> list[Tensor]:
 
 @pytest.mark.parametrize(("target", "backend"), TARGETS)
 @pytest.mark.parametrize("combine", [te.sum, te.prod, te.min, te.max], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("dtype", ["float32", "uint8"])
-def test_a_window_is_inlined(target: str, backend: str, combine: object, dtype: str) -> None:
+@pytest.mark.parametrize(("dtype", "nested"), [("float32", False), ("uint8", False), ("uint8", True)])
+def test_a_window_is_inlined(target: str, backend: str, combine: object, dtype: str, nested: bool) -> None:
     args = window(combine, dtype, init=3)
     s = create_schedule(args)
-    s["W"].inline_reduction().compute_inline()
+    s["W"].inline_reduction(nested).compute_inline()
     assert_roundtrip(s, args, target)
     given = np.random.default_rng(0).integers(0 if dtype == "uint8" else -3, 4, (8, 9)).astype(dtype)
     check_against_reference(args, s, target, [given], backend)  # type: ignore[arg-type]
@@ -59,3 +59,18 @@ def test_a_row_in_vectors() -> None:
     s["W"].vectorize("j")
     given = np.random.default_rng(0).integers(-9, 9, (9, 40)).astype("float32")
     check_against_reference(args, s, "llvm", [given], "native", more=[[given[:4, :5]]])
+
+
+@pytest.mark.parametrize("axes", [("dy", "dx"), ("dx", "dy")])
+def test_rows_of_a_window_are_added_up_first(axes: tuple[str, str]) -> None:
+    """Whatever the order of the reduce axes, the rows are those along the innermost axis of the results."""
+    a = te.placeholder((9, 12), name="A")
+    d = {name: te.reduce_axis((0, 3), name) for name in ("dy", "dx")}
+    w = te.compute((7, 10), lambda i, j: te.sum(a[i + d["dy"], j + d["dx"]], axis=[d[n] for n in axes]), name="W")
+    s = create_schedule(w)
+    s[w].inline_reduction(nested=True)
+    (i, j), (e,) = (x.var for x in s[w].axis), s[w].body
+    rows = [(a[i + k, j] + a[i + k, j + 1]) + a[i + k, j + 2] for k in range(3)]
+    assert e is (rows[0] + rows[1]) + rows[2]
+    assert_roundtrip(s, [a, w], "llvm")
+    check_against_reference([a, w], s, "llvm", [np.random.default_rng(0).integers(-9, 9, (9, 12)).astype("float32")])

@@ -147,6 +147,43 @@ def test_a_small_window_is_written_out_as_a_whole():
     ]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_of_a_window_are_added_up_first_where_rows_of_results_share_them(weighted):
+    """Three results below each other have five rows of a window of three, whose weights must not depend on the row."""
+    x, w = te.placeholder((14, 40), name="x"), te.placeholder((3, 3), name="w")
+    a, b = te.reduce_axis((0, 3), "a"), te.reduce_axis((0, 3), "b")
+    box = te.compute(
+        (12, 38), lambda i, j: te.sum(x[i + a, j + b] * (w[a, b] if weighted else w[0, b]), axis=[a, b]), name="box"
+    )
+    first = [s.trace[0] for s in check([x, w, box]).sketches if s.name != "default"]
+    assert first and all(i == ["inline_reduction", "box", *([] if weighted else [{"nested": True}])] for i in first)
+
+
+def patches(places, height=11, width=38):
+    """How far the patch of 3x3 around each pixel is from the nearest of those at some places near it."""
+    x = te.placeholder((height, width), name="x")
+    edge, (a, b) = te.repeat_edge(x), (te.reduce_axis((0, 3), name) for name in "ab")
+
+    def apart(i, j, v, u):
+        change = edge[i + a - 1, j + b - 1] - edge[i + a + v - 3, j + b + u - 3]
+        return te.sum(change * change, axis=[a, b])
+
+    distance = te.compute((height, width, places, places), apart, name="distance")
+    v, u = te.reduce_axis((0, places), "v"), te.reduce_axis((0, places), "u")
+    where = te.any(v != 2, u != 2)
+    nearest = te.compute(
+        (height, width), lambda i, j: te.min(distance[i, j, v, u], axis=[v, u], where=where), "nearest"
+    )
+    return x, nearest
+
+
+@pytest.mark.parametrize(("places", "is_stored"), [(5, True), (3, False)])
+def test_what_much_is_computed_of_is_stored_with_its_border(places, is_stored):
+    """25 places of 26 operations each are worth a copy of each pixel, 9 are not."""
+    found = Workload("w", patches(places)).search_space(LLVM, {}).sketches
+    assert {"cache_padding" in [i[0] for i in s.trace] for s in found if s.name != "default"} == {is_stored}
+
+
 def counts(height=13, width=37, values=256, dtype="uint8"):
     image, one = te.placeholder((height, width), dtype, name="image"), te.const(1, "int32")
     y, x = te.reduce_axis((0, height), name="y"), te.reduce_axis((0, width), name="x")

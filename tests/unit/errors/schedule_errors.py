@@ -318,6 +318,7 @@ CASES: Cases = {
     "inline_reduction": {
         "write out no reduction": lambda s: s["C"].inline_reduction(),
         "write out a scatter": (counted, lambda s: s["H"].inline_reduction()),
+        "nest what is combined in an order": (tuples, lambda s: s["T"].inline_reduction(nested=True)),
         "write out a sum of as many terms as there are": lambda s: s["S"].inline_reduction(),
         "write out a sum that is cut": (ten_elements, lambda s: (s["Z"].split("k", 5), s["Z"].inline_reduction())),
         "write out an unrolled sum": (ten_elements, lambda s: (s["Z"].unroll("k"), s["Z"].inline_reduction())),
