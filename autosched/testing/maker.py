@@ -17,8 +17,8 @@ from autosched.te.tensor import OfAny, OfSome, Tensor
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17)
 #: Elements of a stage, at most, so that the interpreter is quick.
 MAX_ELEMENTS = 700
-#: Bound of float values: half of what float32 holds exactly.
-MAX_FLOAT = 2.0**22
+#: Bounds of float values, by type: multiples of a half, and sums of a few, are exact.
+MAX_FLOAT = {"bfloat16": 2.0**6, "float16": 2.0**9, "float32": 2.0**22, "float64": 2.0**22}
 #: Beginning of the names of inputs with NaN, infinities and zeros of either sign among small numbers.
 SPECIAL = "special"
 _DTYPES = ("float32", "float32", "int32", "int32", "int16", "uint8", "uint16", "float64")
@@ -114,7 +114,7 @@ class Maker:
         if not self.fits(shape):
             return None
         made = te.compute(tuple(shape), body, name=f"t{len(self.stages)}")
-        if made.dtype.is_float and bound > MAX_FLOAT and not is_cast:
+        if made.dtype.is_float and bound > MAX_FLOAT[str(made.dtype)] and not is_cast:
             return None
         self.stages.append(made)
         self.bound[made] = bound
@@ -125,7 +125,7 @@ class Maker:
         if not self.fits(shape):
             return None
         made = te.compute(tuple(shape), body, name=f"t{len(self.stages)}")
-        if any(t.dtype.is_float and bound > MAX_FLOAT for t, bound in zip(made, bounds)):
+        if any(t.dtype.is_float and bound > MAX_FLOAT[str(t.dtype)] for t, bound in zip(made, bounds)):
             return None
         for t, bound in self.rng.sample([*zip(made, bounds)], len(made)):
             self.stages.append(t)
