@@ -256,10 +256,24 @@ class Analyzer(Prover):
         verdict = self._decide(op, a, b)
         if verdict is not None:
             return const(verdict)
+        if op in ORDERS and (block := self._of_blocks(ORDERS[op](a, b))) is not None:
+            positive = Poly({m: c for m, c in block.terms.items() if (c > 0) == bool(m)})
+            x, y = self.expr(positive - block), self.expr(positive)
+            return make("le", BOOL, common_type(x, y))
         g = gcd(*a.terms.values(), *b.terms.values())
         if g > 1:
             a, b = (Poly({m: c // g for m, c in p.terms.items()}) for p in (a, b))
         return make(op, BOOL, common_type(self.expr(a), self.expr(b)))
+
+    def _of_blocks(self, p: Poly) -> Poly | None:
+        """A polynomial that is no less than 0 where `p` is, for `p` of blocks and places in a block that do not matter:
+        8*a + b - 8, with b from 0 to 7, is no less than 0 where a - 1 is. None if there is none."""
+        sizes = {abs(c) for m, c in p.terms.items() if m}
+        for g in sorted(sizes - {1}, reverse=True):
+            place = Poly({m: c if m else c % g for m, c in p.terms.items() if c % g})
+            if place.variables and self.prove_nonneg(place) and self.prove_nonneg(-place + (g - 1)):
+                return Poly({m: c // g for m, c in p.terms.items() if c // g and (c % g == 0 or not m)})
+        return None
 
     def _decide(self, op: str, a: Poly, b: Poly) -> bool | None:
         if op in ORDERS:
