@@ -19,7 +19,7 @@ from autosched.ir.ranges import Ranges, loop_range
 from autosched.ir.visit import post_order, rebuild
 
 _BITS = frozenset(("shl", "shr", "bitand", "bitor", "bitxor"))
-#: Stretches of ones in a mask, and ones that are flipped, that become terms; more of them are better left as they are.
+#: Stretches of ones in a mask, and ones that are flipped, that become terms; more of them are left as they are.
 MOST_TERMS = 4
 
 
@@ -29,8 +29,8 @@ def _asks_for_bits(e: Expr, parts: list[bool]) -> bool:
 
 
 def without_bits(body: tuple[Expr, ...], loops: Iterable[tuple[Expr, Expr, Expr]]) -> tuple[Expr, ...]:
-    """Expressions in which the bits of indices are asked for in divisions. `loops` are variables, where each begins, and
-    over how many numbers it runs.
+    """Expressions in which the bits of indices are asked for in divisions. `loops` are variables, where each begins,
+    and over how many numbers it runs.
 
     Bits are those of an int32 or int64, where index arithmetic is exact: what may not fit its type stays as it is.
     """

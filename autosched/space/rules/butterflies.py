@@ -4,11 +4,11 @@ butterflies             S1[b, i] = f(S0[b, i], S0[b, i ^ 1])   ->   parallel for
                         S2[b, i] = f(S1[b, i], S1[b, i ^ 2])          for i.h: S1, S2 of 4 x 16 elements, in registers
                         ..                                            for i.h: S3, S4 of 4 x 16 elements, in registers
 
-Fast Fourier and Walsh-Hadamard transforms, wavelets and sorting networks are such chains. The index along the row is
-seen as a number of several digits: a stage mixes one of them. Several stages are a group: its loops over the digits that
-it mixes are written out and inside of all others, so that a row is read and written once for each group. Vectors run
-along a digit that no stage of a *segment* of the chain mixes, the lowest digit or the highest. Between two segments, and
-before the first and after the last one, rows are turned in registers where the vectors run along another digit.
+Fast Fourier and Walsh-Hadamard transforms, wavelets and sorting networks are such chains. The index along the row is a
+number of several digits, of which a stage mixes one. Several stages are a group: its loops over the digits that it
+mixes are written out inside of all others, so that each group reads and writes a row once. Vectors run along a digit
+that no stage of a *segment* of the chain mixes, the lowest or the highest. Between two segments, before the first and
+after the last one, rows are turned in registers where vectors run along another digit than before.
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ FEWEST_STAGES, MOST_MIXED = 3, 16
 MOST_STATEMENTS = 256
 #: Lanes of the shortest vectors.
 FEWEST_LANES = 4
+#: Elements of a table that is copied for a stage, in multiples of those of a row.
+MOST_OF_TABLE = 4
 #: Copies of a row that a second-level cache has to hold.
 ROWS_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
 class Mixing:
-    """A stage makes the elements of a row at i of those that differ from i in one digit: `radix` elements, `weight`
-    apart, the first of them at a multiple of their product and an offset below the weight. `sources` are what it mixes."""
+    """A stage makes the element at i of those of `sources` whose places differ from i in one digit: the one of that
+    weight, of `radix` values."""
 
     weight: int
     radix: int
@@ -54,6 +56,7 @@ class Mixing:
         return self.weight * self.radix
 
 
+@analysis.while_unchanged
 def mixing(stage: Stage) -> Mixing | None:
     """How a stage mixes the elements of a row of what it reads; None where it does not."""
     n = analysis.length(stage.axis[-1]) if len(stage.axis) > 1 else None
@@ -62,9 +65,9 @@ def mixing(stage: Stage) -> Mixing | None:
     row = [a.var for a in stage.axis[:-1]]
     found: dict[Tensor, list[Expr]] = {}
     for e in dict.fromkeys(r for value in stage.body for r in reads(value)):
-        if len(e.args) == len(row) + 1 and all(a is v for a, v in zip(e.args, row, strict=False)):
-            if [*e.value.shape] == [a.extent for a in stage.axis]:
-                found.setdefault(e.value, []).append(e.args[-1])
+        in_row = len(e.args) == len(row) + 1 and all(a is v for a, v in zip(e.args, row, strict=False))
+        if in_row and [*e.value.shape] == [a.extent for a in stage.axis]:
+            found.setdefault(e.value, []).append(e.args[-1])
     several = {t: places for t, places in found.items() if len(places) > 1}
     if not several or not all(is_index(i) for places in several.values() for i in places):
         return None
@@ -97,7 +100,7 @@ def _is_closed(places: Sequence[Expr], x: Expr, n: int, weight: int, radix: int)
 
 
 def chain_below(plan: Plan, stage: Stage) -> list[Stage]:
-    """The butterflies, in order, that a stage is the last of, or of whose rows its rows are made; none if they are few."""
+    """The butterflies, in order, that end with a stage, or of whose rows its rows are made; none if they are few."""
     found = _last_of_chain(plan, stage)
     while found and (m := mixing(found[0])) is not None and len(m.sources) == 1:
         before = plan.s.stage(m.sources[0].output(0))
@@ -111,7 +114,12 @@ def chain_below(plan: Plan, stage: Stage) -> list[Stage]:
 
 
 def _last_of_chain(plan: Plan, stage: Stage) -> list[Stage]:
-    if len(stage.axis) < 2 or not stage.is_injective or analysis.is_opaque(stage) or len(stage.loops) != len(stage.axis):
+    if (
+        len(stage.axis) < 2
+        or not stage.is_injective
+        or analysis.is_opaque(stage)
+        or len(stage.loops) != len(stage.axis)
+    ):
         return []
     if mixing(stage) is not None:
         return [stage]
@@ -205,7 +213,12 @@ def _groups(stages: list[Stage], points: int) -> list[list[Stage]]:
         both = [*found[-1], x] if found else [x]
         digits = _points(both)
         weights = [w for d in _mixed(both) for w in d]
-        if found and _are_digits(weights) and _count(digits) <= points and _count(digits) * len(both) <= MOST_STATEMENTS:
+        if (
+            found
+            and _are_digits(weights)
+            and _count(digits) <= points
+            and _count(digits) * len(both) <= MOST_STATEMENTS
+        ):
             found[-1].append(x)
         else:
             found.append([x])
@@ -242,7 +255,7 @@ def butterflies(plan: Plan, stage: Stage) -> None:
     """
     stages = chain_below(plan, stage)
     room = plan.machine.registers // max(len(x.op.outputs) for x in stages)
-    points = plan.choose(stage, "points", [max(2, room // 2), max(2, room)])
+    points = plan.choose(stage, "points", [max(2, room // 2), max(2, room // 4)])
     _Chain(plan, stage, stages, _cut(plan, stages, points)).apply()
 
 
@@ -340,7 +353,7 @@ class _Chain:
 
     @staticmethod
     def _digits(stage: Stage, dims: Sequence[Digit], weights: Iterable[int]) -> dict[Digit, Loop]:
-        """The innermost loops of a stage, which are over `dims`, cut where digits of these weights begin; highest first."""
+        """The innermost loops of a stage, over `dims`, cut where digits of these weights begin; highest first."""
         found: dict[Digit, Loop] = {}
         inner = sorted(set(weights))
         for (low, high), loop in zip(dims, stage.loops[-len(dims) :], strict=True):
@@ -380,20 +393,18 @@ class _Chain:
         an.bind(high, 0, self.n // lane[1] - 1)
         an.bind(low, 0, lane[1] - 2)
         x, outer = stage.axis[-1].var, {a.var for a in stage.axis[:-1]}
-        steps: dict[Tensor, set[int | None]] = {}
+        steps: dict[Tensor, set[int]] = {}
         for e in dict.fromkeys(r for value in stage.body for r in reads(value)):
             if e.args and not outer & variables(e) and not any(x in variables(i) for i in e.args[:-1]):
                 at = [substitute(e.args[-1], {x: high * lane[1] + (low + by)}) for by in range(2)]
-                step = an.simplify(at[1] - at[0]) if is_index(e.args[-1]) else None
-                steps.setdefault(e.value, set()).add(int(step.value) if step is not None and is_const(step) else None)
+                step = an.simplify(at[1] - at[0]) if is_index(e.args[-1]) else at[0]
+                steps.setdefault(e.value, set()).add(int(step.value) if is_const(step) else 0)
         for t, found in steps.items():
-            step = next(iter(found))
-            length = t.shape[-1]
-            if len(found) > 1 or step is None or step < 2 or not is_const(length) or length.value % step:
-                continue
-            copy = self.s[self.s.cache_read(t, "global", [stage])]
-            copy.transform_layout(lambda *i, n=step: [*i[:-1], i[-1] % n, i[-1] // n])
-            self.plan.done[copy] = butterflies.name
+            by, size = min(found), analysis.elements(t)
+            if len(found) == 1 and by > 1 and size and size <= MOST_OF_TABLE * self.n and t.shape[-1].value % by == 0:
+                copy = self.s[self.s.cache_read(t, "global", [stage])]
+                copy.transform_layout(lambda *i, n=by: [*i[:-1], i[-1] % n, i[-1] // n])
+                self.plan.done[copy] = butterflies.name
 
     # -- copies ---------------------------------------------------------------------------------
     def _loops_of_copy(self, stage: Stage, dims: list[Digit], lane: Digit) -> None:
@@ -416,9 +427,9 @@ class _Chain:
             return None
         for weight in (w for w in range(1, n // self.lanes + 1) if n % (w * self.lanes) == 0):
             digit = weight, weight * self.lanes
-            if (weight >= lane[1] or digit[1] <= lane[0]) and _are_digits([*digit, *lane, n]):
-                if np.ptp(places[weight * np.arange(self.lanes)]) == self.lanes - 1:
-                    return digit
+            apart = (weight >= lane[1] or digit[1] <= lane[0]) and _are_digits([*digit, *lane, n])
+            if apart and np.ptp(places[weight * np.arange(self.lanes)]) == self.lanes - 1:
+                return digit
         return None
 
 
