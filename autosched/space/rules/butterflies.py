@@ -234,15 +234,14 @@ def _is_chain(plan: Plan, stage: Stage) -> bool:
 
 
 def _cut(plan: Plan, stages: list[Stage], points: int = 0) -> list[_Segment]:
-    """The segments of a chain, with vectors as long as can be."""
+    """The segments of a chain, with vectors of a whole register or of half of one."""
     n = analysis.length(stages[0].axis[-1])
     whole = plan.machine.vector_bytes // max(t.bytes for x in stages for t in rows.types_of(x))
     assert n is not None
-    while whole >= FEWEST_LANES:
-        found = _segments(stages, n, whole, points or 2)
+    for lanes in (x for x in (whole, whole // 2) if x >= FEWEST_LANES):
+        found = _segments(stages, n, lanes, points or 2)
         if found:
             return found
-        whole //= 2
     return []
 
 
@@ -250,8 +249,7 @@ def _cut(plan: Plan, stages: list[Stage], points: int = 0) -> list[_Segment]:
 def butterflies(plan: Plan, stage: Stage) -> None:
     """Stages that mix few elements of a row: several at a time in registers, rows of a task in the cache.
 
-    S1[b, i] = f(S0[b, i], S0[b, i ^ 1]);  S2[b, i] = f(S1[b, i], S1[b, i ^ 2])   ->
-        parallel for b: for i.h: S1[4 x 16 elements];  S2[4 x 16 elements]
+    S1[i] = f(S0[i], S0[i ^ 1]);  S2[i] = f(S1[i], S1[i ^ 2])   ->   for i.h: S1[4 x 16 elements];  S2[4 x 16 elements]
     """
     stages = chain_below(plan, stage)
     room = plan.machine.registers // max(len(x.op.outputs) for x in stages)
