@@ -27,6 +27,7 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, reads, substitute
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis, rows
+from autosched.space.rules.analysis import powers
 from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import Operation, Tensor
 
@@ -34,6 +35,8 @@ from autosched.te.tensor import Operation, Tensor
 FEWEST_STAGES, MOST_MIXED = 3, 16
 #: Statements of a group that are written out.
 MOST_STATEMENTS = 256
+#: Elements of the rows of a task, at most; tasks for each thread, at least.
+MOST_OF_TASK, TASKS = 8192, 4
 #: Lanes of the shortest vectors.
 FEWEST_LANES = 4
 #: Elements of a table that is copied for a stage, in multiples of those of a row.
@@ -271,10 +274,7 @@ class _Chain:
         self.is_host = host is self.last[-1]
         if self.is_host and segments[-1].lane[0] > 1:
             self._store_last()
-        outer = host.loops[:-1]
-        self.row = fuse_all(host, outer)
-        host.parallel(self.row)
-        plan.offer(host, task=self.row)
+        self.row = self._tasks()
 
     def apply(self) -> None:
         """The loops of each segment, the last one first; copies of what it reads; then those of all copies."""
@@ -294,6 +294,21 @@ class _Chain:
                     self._source(op, reader, segment.lane)
         for stage, dims, lane in self.copies:
             self._loops_of_copy(stage, dims, lane)
+
+    def _tasks(self) -> Loop:
+        """Short rows together in tasks; the loop over the rows of one."""
+        host, rows_of = self.host, analysis.iterations(self.host.axis[:-1])
+        row = fuse_all(host, host.loops[:-1])
+        most = min(MOST_OF_TASK // self.n, rows_of // (TASKS * self.plan.target.num_threads))
+        several = self.plan.knob(host, "rows", powers(1, max(1, most)))
+        if isinstance(several, int):
+            host.parallel(row)
+            self.plan.offer(host, task=row)
+            return row
+        task, row = host.split(row, factor=several)
+        host.parallel(task)
+        self.plan.offer(host, task=task, strip=row)
+        return row
 
     def _store_last(self) -> None:
         """The last stage in storage of its own, of which the host is a copy."""
@@ -318,7 +333,7 @@ class _Chain:
         digits = self._digits(host, dims, [*lane, *(w for d in mixed for w in d)])
         others = [x for d, x in digits.items() if d != lane and d not in mixed]
         inside = [digits[d] for d in mixed]
-        outer = [self.row] if host is self.host else host.loops[: len(host.axis) - len(dims)]
+        outer = host.loops[: len(host.loops) - len(digits)]
         host.reorder(*outer, *others, *inside, digits[lane])
         self._write_out(host, inside, digits[lane])
         place = (host, others[-1]) if others else (self.host, self.row)
