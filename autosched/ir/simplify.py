@@ -290,6 +290,8 @@ class Analyzer(Prover):
         if op in ORDERS and (block := self._of_blocks(ORDERS[op](a, b))) is not None:
             known = block.terms.get((), 0)
             right = Poly({m: c for m, c in block.terms.items() if m and c > 0})
+            if any(atom.op == "floordiv" for atom in block.atoms()):  # parts of a remainder stay together
+                right = Poly({}) if known >= 0 else block - known
             left = right - block + known
             if known < 0:
                 return make("le", BOOL, common_type(self.expr(left - known), self.expr(right)))
