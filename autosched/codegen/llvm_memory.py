@@ -18,6 +18,8 @@ from autosched.ir.visit import post_order
 WIDEST_BYTES = 64
 #: with fewer columns or rows than this there is nothing to win
 FEWEST = 4
+#: stores of one square for each of its columns, at most: of results that are made together
+STORES_OF_SQUARE = 4
 #: shuffles cross the parts of a register of this many bytes at a higher price than within one
 PART_BYTES = 16
 
@@ -41,35 +43,61 @@ class Transposed:
     columns: tuple[Columns, ...]
 
 
+class _Beside:
+    """Loads of one buffer whose lanes are equally far apart: columns, by how many elements they lie after the first."""
+
+    def __init__(self, load: Expr) -> None:
+        self.load, (self.base, self.stride) = load, _line(load)
+        self.columns: dict[int, Expr] = {}
+
+    def place(self, load: Expr, most: int) -> int | None:
+        """Where a load belongs, if all columns from the first to the last are `most` at most then."""
+        base, stride = _line(load)
+        if load.value is not self.load.value or load.dtype != self.load.dtype or stride != self.stride:
+            return None
+        at = distance(self.base, base)
+        if at is None or max(at, *self.columns) - min(at, *self.columns) >= most:
+            return None
+        return at
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there are enough columns, and none is missing between the first and the last."""
+        return FEWEST <= len(self.columns) == max(self.columns) - min(self.columns) + 1
+
+    def in_order(self) -> Columns:
+        loads = tuple(self.columns[at] for at in sorted(self.columns))
+        return Columns(self.load.value, _line(loads[0])[0], self.stride, self.load.dtype.lanes, loads)
+
+
 def transposed(stmts: Sequence[Stmt], start: int) -> Transposed | None:
-    """The stores from `stmts[start]` on of which each reads, wherever the first one reads with a
-    stride, the elements beside those that the one before it reads. None if there are none."""
-    first = _plain_store(stmts[start])
-    columns = [] if first is None else _strided(first)
-    if first is None or not columns:
-        return None
-    most = WIDEST_BYTES // max(c.dtype.scalar.bytes for c in columns)
-    run, reads = [first], [[c] for c in columns]
-    bases = [_line(c)[0] for c in columns]
-    for s in stmts[start + 1 : start + most]:
+    """The stores from `stmts[start]` on that read, with a stride, neighbouring columns: all those between the first and
+    the last, in any order, of one buffer or of several. None if there are none."""
+    columns: list[_Beside] = []
+    run: list[Store] = []
+    stored: set[Buffer] = set()
+    read: set[Buffer] = set()
+    found: Transposed | None = None
+    for s in stmts[start : start + STORES_OF_SQUARE * WIDEST_BYTES]:
         store = _plain_store(s)
-        found = [] if store is None else _strided(store)
-        if store is None or len(found) != len(columns):
+        loads = [] if store is None else dict.fromkeys(_strided(store))
+        if store is None or not loads:
             break
-        if not all(_is_beside(a, b, base, len(run)) for a, b, base in zip(columns, found, bases, strict=True)):
-            break
+        for c in loads:
+            widest = WIDEST_BYTES // c.dtype.scalar.bytes
+            own = next(((x, at) for x in columns if (at := x.place(c, widest)) is not None), None)
+            if own is None:
+                if found is not None:  # the next square
+                    return found
+                columns.append(x := _Beside(c))
+                own = x, 0
+            own[0].columns[own[1]] = c
         run.append(store)
-        for those, c in zip(reads, found, strict=True):
-            those.append(c)
-    if len(run) < FEWEST or {s.buffer for s in run} & _read(run):
-        return None
-    return Transposed(
-        tuple(run),
-        tuple(
-            Columns(c.value, base, _line(c)[1], c.dtype.lanes, tuple(those))
-            for c, base, those in zip(columns, bases, reads, strict=True)
-        ),
-    )
+        stored.add(store.buffer)
+        read |= _read([store])
+        if stored.isdisjoint(read) and all(x.is_whole for x in columns):
+            found = Transposed(tuple(run), tuple(x.in_order() for x in columns))
+    return found
 
 
 def _plain_store(s: Stmt) -> Store | None:
@@ -97,11 +125,6 @@ def _strided(s: Store) -> list[Expr]:
             if line is not None and line[1] > WIDEST_STRIDE:
                 found.append(e)
     return found
-
-
-def _is_beside(a: Expr, b: Expr, base: Expr, by: int) -> bool:
-    (_, stride), (other, its_stride) = _line(a), _line(b)
-    return a.value is b.value and a.dtype == b.dtype and stride == its_stride and distance(base, other) == by
 
 
 def _read(stores: Sequence[Store]) -> set[Buffer]:

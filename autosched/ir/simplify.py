@@ -7,6 +7,7 @@ comparisons, `min`, `max` and `select` that the ranges decide, and answers `prov
 from __future__ import annotations
 
 import threading
+from itertools import product
 from math import gcd
 
 from autosched.ir.dtype import BOOL, INT32, INT64
@@ -23,6 +24,8 @@ class Analyzer(Prover):
 
     #: An expression deeper than this is simplified a band of levels at a time, from below.
     BAND = 50
+    #: Variables of two values each, of which all cases are looked at together.
+    MOST_OF_TWO = 4
 
     def __init__(self, memory: Memory | None = None) -> None:
         super().__init__(memory)
@@ -168,7 +171,35 @@ class Analyzer(Prover):
                 return quotient
         elif self.prove_nonneg(-rest - 1) and self.prove_nonneg(b + rest):
             return quotient - 1
-        return quotient + self._opaque_floordiv(rest, b)
+        of_two = self._of_two_values(rest, b)
+        return quotient + (self._opaque_floordiv(rest, b) if of_two is None else of_two)
+
+    def _of_two_values(self, a: Poly, b: Poly) -> Poly | None:
+        """`a // b` for a number b and an `a` of few variables of two values each, such as digits of an index: the plane
+        through all quotients, where there is one.
+
+        (1 - 2*x - y)//4, with x and y from 0 to 1, is -x.
+        """
+        d, atoms = b.constant, a.atoms()
+        if d is None or len(atoms) > self.MOST_OF_TWO or any(len(m) > 1 for m in a.terms):
+            return None
+        lows = []
+        for v in atoms:
+            low, high = (x if x is None else x.constant for x in self.range(v))
+            if low is None or high != low + 1:
+                return None
+            lows.append(low)
+        slopes = [a.terms[v,] for v in atoms]
+        base = a.terms.get((), 0) + sum(k * low for k, low in zip(slopes, lows, strict=True))
+        rises = [(base + k) // d - base // d for k in slopes]
+        for corner in product((0, 1), repeat=len(atoms)):
+            found = (base + sum(k for k, up in zip(slopes, corner, strict=True) if up)) // d
+            if found != base // d + sum(r for r, up in zip(rises, corner, strict=True) if up):
+                return None
+        plane = Poly.of(base // d)
+        for v, low, rise in zip(atoms, lows, rises, strict=True):
+            plane = plane + (Poly.of(v) - low) * rise
+        return plane
 
     def _floormod(self, a: Poly, b: Poly) -> Poly:
         """`a - b*(a//b)`, but 0 for `b == 0`."""
@@ -256,10 +287,29 @@ class Analyzer(Prover):
         verdict = self._decide(op, a, b)
         if verdict is not None:
             return const(verdict)
+        if op in ORDERS and (block := self._of_blocks(ORDERS[op](a, b))) is not None:
+            known = block.terms.get((), 0)
+            right = Poly({m: c for m, c in block.terms.items() if m and c > 0})
+            if any(atom.op == "floordiv" for atom in block.atoms()):  # parts of a remainder stay together
+                right = Poly({}) if known >= 0 else block - known
+            left = right - block + known
+            if known < 0:
+                return make("le", BOOL, common_type(self.expr(left - known), self.expr(right)))
+            return make("lt", BOOL, common_type(self.expr(left), self.expr(right + (known + 1))))
         g = gcd(*a.terms.values(), *b.terms.values())
         if g > 1:
             a, b = (Poly({m: c // g for m, c in p.terms.items()}) for p in (a, b))
         return make(op, BOOL, common_type(self.expr(a), self.expr(b)))
+
+    def _of_blocks(self, p: Poly) -> Poly | None:
+        """A polynomial that is no less than 0 where `p` is, for `p` of blocks and places in a block that do not matter:
+        8*a + b - 8, with b from 0 to 7, is no less than 0 where a - 1 is. None if there is none."""
+        sizes = {abs(c) for m, c in p.terms.items() if m}
+        for g in sorted(sizes - {1}, reverse=True):
+            place = Poly({m: c if m else c % g for m, c in p.terms.items() if c % g})
+            if place.variables and self.prove_nonneg(place) and self.prove_nonneg(-place + (g - 1)):
+                return Poly({m: c // g for m, c in p.terms.items() if c // g and (c % g == 0 or not m)})
+        return None
 
     def _decide(self, op: str, a: Poly, b: Poly) -> bool | None:
         if op in ORDERS:

@@ -234,7 +234,11 @@ def _tightest(index: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Region | N
     """
     found = interval(index, relaxed, an)
     simple = an.simplify(index)
-    other = None if simple is index else interval(simple, relaxed, an)
+    return found if simple is index else _tighter(found, interval(simple, relaxed, an), an)
+
+
+def _tighter(found: Region | None, other: Region | None, an: Analyzer) -> Region | None:
+    """The narrower of two ranges of one index, the first one where that is not known."""
     if found is None or other is None or not loop_free(other.width):
         return found if other is None or found is not None else other
     tighter = not loop_free(found.width) or an.prove_nonneg(found.width - other.width)
@@ -491,9 +495,15 @@ def _required(
         first = an.poly(host.start[0]) if host is not None and relaxed.isdisjoint(host.blocks) else None
         values = {a.var: real.value_at(i, offsets[a]) for i, a in enumerate(user.axis)}
         values.update({a.var: a.min + offsets[a] for a in user.reduce_axis})
+        digits = {a.var: real.value_at(i) for i, a in enumerate(user.axis) if real.offsets[a] is not offsets[a]}
         for read in reads:
             for d, index in enumerate(read.args[: len(stage.axis)]):
                 found = _tightest(substitute(index, values), relaxed, an)
+                if any(
+                    e.op == "floordiv" or e.op == "floormod" for e in post_order(index)
+                ) and digits.keys() & variables(index):
+                    # digits of an index are seen by themselves: i + 4 - i//4%2*8 has those of i, but for one
+                    found = _tighter(found, _tightest(substitute(index, values | digits), relaxed, an), an)
                 hull = hulls[d]
                 if found is None or not loop_free(found.width) or hull is None:
                     hulls[d] = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError, with_line
 from autosched.ir.expr import Expr, as_expr
+from autosched.ir.index_bits import without_bits
 from autosched.ir.node import remembered
 from autosched.ir.stmt import THREAD_TAGS
 from autosched.ir.visit import reads
@@ -74,7 +75,8 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
 
     def define(self, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> None:
         """(Re)start the stage with these root loops and element expressions."""
-        self.axis, self.reduce_axis, self.body = axis, reduce_axis, body
+        self.axis, self.reduce_axis = axis, reduce_axis
+        self.body = without_bits(body, [(a.var, a.min, a.extent) for a in (*axis, *reduce_axis)])
         self.loops, self.relations = [], []
         self.roots, self.init = {}, None
         self._names = set()

@@ -234,8 +234,9 @@ def transform_layout(s: Schedule, stage: Stage, mapping: Any, pad_value: Any = N
     if placeholder or stage.is_output:
         first = {s.passed(t): t for t in (*before, *s.laid_out)}
         s.laid_out.update((first[t], new) for t, new in zip(before, op.outputs, strict=True))
-    for user in s.stages:
-        user.body = tuple(_moved(e, before, op.outputs, places, formulas) for e in user.body)
+    for user in (x for x in s.stages if not set(before).isdisjoint(x.reads_of_body())):
+        an = _within(user.axis, user.reduce_axis)
+        user.body = tuple(_moved(e, before, op.outputs, places, formulas, an) for e in user.body)
     return list(stage.loops[: len(axes)])
 
 
@@ -303,7 +304,22 @@ def _movable(s: Schedule, stage: Stage) -> None:
         )
 
 
-def _moved(body: Expr, old: Sequence[Tensor], new: Sequence[Tensor], places: list[Expr], formulas: list[Expr]) -> Expr:
+def _within(*axes: Sequence[IterVar]) -> Analyzer:
+    """What is known of the places of a stage: digits of an index then cancel out."""
+    an = Analyzer()
+    for a in (a for some in axes for a in some if is_const(a.min) and is_const(a.extent)):
+        an.bind(a.var, a.min, a.min + a.extent - 1)
+    return an
+
+
+def _moved(
+    body: Expr,
+    old: Sequence[Tensor],
+    new: Sequence[Tensor],
+    places: list[Expr],
+    formulas: list[Expr],
+    an: Analyzer,
+) -> Expr:
     """`body` reading the new tensors at the new indices."""
 
     def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
@@ -311,7 +327,7 @@ def _moved(body: Expr, old: Sequence[Tensor], new: Sequence[Tensor], places: lis
             return None
         exact = (i if is_index(i) else cast("int64", i) for i in args)  # places that the data say
         at = dict(zip(places, exact, strict=True))
-        places_now = tuple(simplify(substitute(f, at)) for f in formulas)
+        places_now = tuple(an.simplify(substitute(f, at)) for f in formulas)
         return make("read", e.dtype, places_now, new[old.index(e.value)])
 
     return rewrite(body, change)

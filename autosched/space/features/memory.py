@@ -234,7 +234,7 @@ def _main_footprints(main: Site, prints: Footprints) -> dict[str, Expr]:
     def inside(loop: For, with_itself: int = 0) -> Expr:
         return of(main.loops[main.loops.index(loop) + 1 - with_itself :])
 
-    whole = of(main.loops)
+    whole, task = of(main.loops), [x for x in main.loops if x not in main.outer]
     distance: Expr = const(0)
     for load in main.loads:
         repeats = [x for x in main.loops if x.kind != "vectorize" and not _moves(load, x)]
@@ -245,13 +245,13 @@ def _main_footprints(main: Site, prints: Footprints) -> dict[str, Expr]:
             return units(main.accesses, frozenset(x.var for x in loops))
 
         rows = [main.loops[main.loops.index(x) :] for x in serial]
-        return of_the_last(serial, lambda at: value(rows[at]), value(main.loops))
+        return of_the_last(serial, lambda at: value(rows[at]), value(task))
 
     return {
         "traffic": whole,
-        "task_footprint": of([x for x in main.loops if x not in main.outer]),
-        "inner_footprint": of_the_last(serial, lambda at: inside(serial[at]), whole),
-        "row_footprint": of_the_last(serial, lambda at: inside(serial[at], 1), whole),
+        "task_footprint": of(task),
+        "inner_footprint": of_the_last(serial, lambda at: inside(serial[at]), of(task)),
+        "row_footprint": of_the_last(serial, lambda at: inside(serial[at], 1), of(task)),
         "reuse_distance": distance,
         "row_pages": of_a_row(prints.pages),
         "crowded_lines": of_a_row(prints.crowded),

@@ -122,6 +122,12 @@ def points(axes: Iterable[IterVar]) -> int | None:
     return None if None in lengths else math.prod(lengths)  # type: ignore[arg-type]
 
 
+def elements(tensor: Tensor) -> int | None:
+    """The number of elements, None where it depends on a size of the program."""
+    known = all(map(is_const, tensor.shape))
+    return math.prod(int(n.value) for n in tensor.shape) if known else None
+
+
 def has_fewer(axes: Iterable[IterVar], n: int) -> bool:
     """Whether loops over all these axes are known to have fewer than `n` iterations."""
     total = points(axes)
@@ -168,7 +174,7 @@ def missing_types(target: Target, stage: Stage) -> str:
 _found: WeakKeyDictionary[Schedule, tuple[int, list[tuple[Any, bool]], dict[Any, Any]]] = WeakKeyDictionary()
 
 
-def _while_unchanged(question: Callable[[Stage], T]) -> Callable[[Stage], T]:
+def while_unchanged(question: Callable[[Stage], T]) -> Callable[[Stage], T]:
     """Keep the answer about a stage until a primitive changes what a stage computes, or inlines one."""
 
     @wraps(question)
@@ -194,7 +200,7 @@ def _reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     return iter(dict.fromkeys(e for value in body for e in reads(value)))
 
 
-@_while_unchanged
+@while_unchanged
 def _reached(stage: Stage) -> dict[tuple[Tensor, tuple[Expr, ...]], bool]:
     """The elements that an element of a stage is made of, in terms of its own axes, each one once; and whether it is
     computed right there, because its stage is inlined. Those of inlined stages come first, the others reversed."""
@@ -216,13 +222,13 @@ def _reached(stage: Stage) -> dict[tuple[Tensor, tuple[Expr, ...]], bool]:
     return found
 
 
-@_while_unchanged
+@while_unchanged
 def accesses(stage: Stage) -> list[Access]:
     """The reads of a stage in terms of its own axes, inlined stages looked through; each one once."""
     return [Access(*read) for read, is_inlined in reversed(_reached(stage).items()) if not is_inlined]
 
 
-@_while_unchanged
+@while_unchanged
 def work(stage: Stage) -> int:
     """Operations of one iteration of a stage's loops, with what is inlined there; equal elements are computed once."""
     inlined = (stage.schedule.stage(tensor) for (tensor, _), is_inlined in _reached(stage).items() if is_inlined)
@@ -243,7 +249,7 @@ def iterations(axes: Iterable[IterVar]) -> int:
     return math.prod(length(a) or USUAL_LENGTH for a in axes)
 
 
-@_while_unchanged
+@while_unchanged
 def recomputed(stage: Stage) -> float:
     """How many times an element would be computed if the stage were inlined into all its readers, on average.
 
@@ -253,7 +259,7 @@ def recomputed(stage: Stage) -> float:
     return used / iterations(stage.axis)
 
 
-@_while_unchanged
+@while_unchanged
 def recomputed_by_pixel(stage: Stage) -> float:
     """The same where the few channels of a reader's pixel are written out: what does not depend on them is computed
     once for all.
@@ -280,7 +286,7 @@ def _outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
             waiting += e.args
 
 
-@_while_unchanged
+@while_unchanged
 def readers(stage: Stage) -> list[Stage]:
     """The stages that read it in loops of their own, in order."""
     found: dict[Stage, None] = {}
@@ -381,7 +387,7 @@ def skips_elements(stage: Stage) -> bool:
     return any((a.steps(stage.axis[-1]) or (0,))[-1] not in (None, -1, 0, 1) for a in accesses(stage))
 
 
-@_while_unchanged
+@while_unchanged
 def _is_shared_window(stage: Stage) -> bool:
     """Whether results share elements of a window of any length.
 
@@ -440,7 +446,7 @@ def _is_cut_short(stage: Stage) -> bool:
     return False
 
 
-@_while_unchanged
+@while_unchanged
 def made_of(stage: Stage) -> tuple[list[Access], frozenset[Expr]]:
     """The reads of a stage in terms of its own axes, through producers of which it takes one element at a time; and
     the variables whose values themselves, not only the elements there, decide what comes out, as in conditions."""

@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from autosched.errors import AutoschedError, UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import cpu_kernels, gpu, inline, pairs, rows, scans, scatters, sums, tiles, turned
+from autosched.space.rules import (
+    butterflies,
+    cpu_kernels,
+    gpu,
+    inline,
+    pairs,
+    rows,
+    scans,
+    scatters,
+    sums,
+    tiles,
+    turned,
+)
 from autosched.space.rules.engine import Plan, Rule, Walk
 from autosched.space.space import SearchSpace, template_space, with_default
 from autosched.space.workload import Template, Workload
@@ -58,6 +70,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         inline.leave_opaque,
         inline.unroll_constant,
         inline.always_inline,
+        butterflies.butterflies,
         tiles.fuse_epilogue,
         pairs.sums_of_pairs,
         tiles.multi_level_tiling,

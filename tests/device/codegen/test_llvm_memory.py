@@ -407,6 +407,24 @@ def test_columns_are_read_as_rows(shape: tuple[int, int], of: str) -> None:
     assert len(reads) == rows * (blocks + left)
 
 
+@pytest.mark.parametrize("order", [range(8), (0, 4, 2, 6, 1, 5, 3, 7), (7, 6, 5, 4, 3, 2, 1, 0)], ids=str)
+def test_columns_in_any_order_and_of_two_buffers(order) -> None:
+    """Real and imaginary parts are stored in turns, and bits of an index may be read backwards."""
+    a, b, re, im = (buffer(name, 8 * 20, "int32") for name in ("a", "b", "re", "im"))
+    stores = []
+    for place, c in enumerate(order):
+        at, first, second = (ramp(const(place * 8), 1, 8), *(load(x, ramp(const(c), 20, 8)) for x in (a, b)))
+        stores += [Store(re, (at,), first - second), Store(im, (at,), first + second)]
+    function = Function("f", (a, b, re, im), (), Seq(tuple(stores)), (2, 3))
+    x, y = np.arange(160, dtype=np.int32), np.arange(160, dtype=np.int32)[::-1] * 3
+    one, other = np.zeros(160, np.int32), np.zeros(160, np.int32)
+    run(function, x, np.ascontiguousarray(y), one, other)
+    left, right = (z.reshape(8, 20).T[list(order)].ravel() for z in (x, y))
+    np.testing.assert_array_equal(one[:64], left - right)
+    np.testing.assert_array_equal(other[:64], left + right)
+    assert "insertelement" not in compile_function(function, Target.parse("llvm")).texts["source"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -419,7 +437,7 @@ def test_columns_are_read_as_rows(shape: tuple[int, int], of: str) -> None:
     ],
 )
 def test_columns_that_are_no_neighbours_stay_apart(change) -> None:
-    """Every second column, other strides, a buffer that is read and written, the wrong order, scalars."""
+    """Every second column, other strides, a buffer that is read and written, scalars."""
     a, out, once = buffer("a", 200, "int32"), buffer("out", 200, "int32"), var("once", role="loop")
     body = For(once, const(0), const(1), "serial", Seq(tuple(change(a, out, c) for c in range(8))))
     data, result = np.arange(200, dtype=np.int32) + 1, np.zeros(200, np.int32)

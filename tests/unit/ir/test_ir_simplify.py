@@ -460,6 +460,30 @@ def test_comparisons_are_reduced_to_lowest_terms(an: Analyzer) -> None:
     assert repr(simplify((x < y) == (y < x))) == "x < y == y < x"
 
 
+def test_places_in_a_block_do_not_decide_a_comparison() -> None:
+    a, b, an = var("a", role="loop"), var("b", role="loop"), Analyzer()
+    an.bind(a, -3, 5)
+    an.bind(b, 0, 7)
+    for e, text in [
+        (a * 8 + b < 8, "a < 1"),
+        (a * 8 + b >= 16, "2 <= a"),
+        (a * 8 - b > 0, "1 <= a"),
+        (a * 16 + b * 2 < 16, "a < 1"),
+        (a * 8 + b > 16, "a*8 + b > 16"),
+    ]:
+        assert repr(an.simplify(e)) == text
+
+
+def test_quotients_of_variables_of_two_values() -> None:
+    a, b, an = var("a", role="loop"), var("b", role="loop"), Analyzer()
+    an.bind(a, 0, 1)
+    an.bind(b, 3, 4)
+    assert repr(an.simplify((a + 1) // 2)) == "a"
+    assert repr(an.simplify((1 - a * 2 - (b - 3)) // 4)) == "0 - a"
+    assert repr(an.simplify((b + 1) % 2)) == "b - 3"
+    assert repr(an.simplify((a + b) // 2)) == "(a + b)//2"
+
+
 def test_vectors_are_simplified_inside(an: Analyzer) -> None:
     assert repr(an.simplify(ramp(x + 0 * y + 1 - 1, 1, 8))) == "ramp(x, 8)"
     assert repr(an.simplify(ramp(OFFSET // 3 % W, 1, 8) * 2)) == "ramp(x, 8)*x8(2)"
