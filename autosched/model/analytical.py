@@ -22,7 +22,7 @@ NEEDED = (
     "bytes_loaded", "bytes_stored", "innermost_extent", "guards", "choices", "index_arithmetic", "spilled_vectors",
     "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
     "strided_loads", "gathered_loads", "masked_loads", "streamed_bytes", "vector_stores", "independent_sums",
-    "side_iterations", "side_task_iterations", "row_pages",
+    "side_iterations", "side_task_iterations", "row_pages", "crowded_lines", "row_footprint",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
@@ -32,8 +32,18 @@ FEW_REGIONS = 8
 NEXT_REGIONS = 1.5
 #: Bytes that caches fetch at once.
 LINE = 64
+#: Bytes of a last-level cache that a few cores have to themselves, at most: larger ones lie across a whole server.
+NEAR_L3 = 64 << 20
+#: Such a one brings lines nearly as fast as a second-level cache, and few cores have more of the memory's bandwidth
+#: each: `l2_byte`, `l3_byte` and `sent_on` of copies, sums and stencils of 0.5 to 320 MB on two cores of Zen 4.
+NEAR_L3_COSTS = 0.004, 0.042, 0.005
 #: Pages of memory whose addresses a core has at hand: entries of the first-level table of data.
 PAGES_AT_HAND = 64
+#: Rows a whole number of pages apart that are read beside each other: their lines have the same few places of a cache,
+#: and from so many on, what is fetched ahead is gone before it is read. Twice as many more make it no worse.
+ROWS_AT_HAND, WORST_ROWS = 8, 2
+#: Rows of any distance that a core fetches ahead of, and what one more costs beside a crowded one.
+STREAMS_AT_HAND, STREAMS_LATE = 16, 0.4
 #: Nanoseconds that any call takes.
 LEAST = 100.0
 #: log2 of a feature above which it says nothing but "far too many".
@@ -88,6 +98,8 @@ class Core:
     l3_byte: float = 0.083
     #: A page that the innermost loop walks into, beyond those whose addresses a core has at hand.
     page: float = 4.5
+    #: A line from beyond the second-level cache that could not be fetched ahead, for each `ROWS_AT_HAND` too many.
+    crowded: float = 1.3
     #: Beginning a parallel loop and waiting for its end.
     region: float = 4000.0
     #: The same for a loop that is begun again and again, as in time steps: the threads are still looking for work.
@@ -102,18 +114,24 @@ class Core:
 
     units: int = 2
     vector_bytes: int = 32
+    l1: float = 32 << 10
     l2: float = 512 << 10
     l3: float = 8 << 20
 
     @staticmethod
     def of(units: int, limits: Mapping[str, int]) -> Core:
         """The core of a machine with so many units; `limits` are those of a target."""
-        return Core(
-            units=max(1, units),
+        units, l3 = max(1, units), limits.get("l3_bytes", Core.l3)
+        core = Core(
+            units=units,
             vector_bytes=limits.get("vector_bytes", Core.vector_bytes),
+            l1=limits.get("l1_bytes", Core.l1),
             l2=limits.get("l2_bytes", Core.l2),
-            l3=limits.get("l3_bytes", Core.l3),
+            l3=l3,
         )
+        if l3 * units > NEAR_L3:
+            return core
+        return replace(core, l2_byte=NEAR_L3_COSTS[0], l3_byte=NEAR_L3_COSTS[1], sent_on=NEAR_L3_COSTS[2])
 
 
 class AnalyticalModel(UntrainedModel):
@@ -237,18 +255,25 @@ def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
     # Footprints are hulls: of a fused loop that is taken apart again they are far too large.
     # No more comes than is read.
     read = f["bytes_loaded"] + f["bytes_stored"] + LINE * f["strided_loads"]
-    into_l1 = np.maximum(np.minimum(f["bytes_into_l1"], read) - f["streamed_bytes"], 0.0)
-    # Tasks meet in a second-level cache only if all they touch stays there: features take them for one loop.
-    by_tasks = np.where(f["traffic"] > core.l2, f["tasks"] * f["task_footprint"], 0.0)
-    into_l2 = np.minimum(np.maximum(f["bytes_into_l2"], by_tasks), into_l1)
+    # Tasks meet in a cache of a core only if all they touch stays there: features take them for one loop.
+    by_tasks = f["tasks"] * f["task_footprint"]
+    into_l1 = np.minimum(np.maximum(f["bytes_into_l1"], np.where(f["traffic"] > core.l1, by_tasks, 0.0)), read)
+    into_l1 = np.maximum(into_l1 - f["streamed_bytes"], 0.0)
+    into_l2 = np.maximum(f["bytes_into_l2"], np.where(f["traffic"] > core.l2, by_tasks, 0.0))
+    into_l2 = np.minimum(into_l2, into_l1)
     into_l3 = np.minimum(f["bytes_into_l3"], into_l2)
     near = np.minimum(np.maximum(f["traffic"], into_l3 * NEXT_REGIONS / np.maximum(f["regions"], 1.0)), into_l3)
     results = np.maximum(f["bytes_stored"] / (1.0 + f["recomputation"]) - f["streamed_bytes"], 0.0)
     sent_on = np.where(into_l2 > core.l2, np.minimum(results, into_l2), 0.0)
+    rows = np.minimum(f["crowded_lines"], f["row_pages"])
+    streams = f["row_footprint"] / np.maximum(f["innermost_extent"] * f["vector_bytes"], 1.0)
+    late = np.clip(streams / STREAMS_AT_HAND - 1.0, 0.0, WORST_ROWS) * STREAMS_LATE
+    late = into_l2 / LINE * np.maximum(late, np.clip(rows / ROWS_AT_HAND - 1.0, 0.0, WORST_ROWS))
     return {
-        "fetches": into_l1 * core.l1_byte + into_l2 * core.l2_byte + sent_on * core.sent_on,
-        # What fits into the last-level cache is still there from the call before, or from the parallel loop before.
-        "memory": np.where(near > core.l3, into_l3, 0.0) * core.l3_byte,
+        "fetches": late * core.crowded + into_l1 * core.l1_byte + into_l2 * core.l2_byte + sent_on * core.sent_on,
+        # What fits into the last-level cache is still there from the call before, or from the parallel loop before; of
+        # what does not, about as much as fits.
+        "memory": into_l3 * np.maximum(1.0 - core.l3 / np.maximum(near, 1.0), 0.0) * core.l3_byte,
     }
 
 

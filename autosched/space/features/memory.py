@@ -12,7 +12,7 @@ from autosched.ir.expr import Expr, compare, const, floordiv, floormod, logical_
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.lowering.bounds import interval
 from autosched.space.features.sites import Access, Nest, Site, of_the_last, ratio, total
 from autosched.target import Target
@@ -51,6 +51,8 @@ class Machine:
         )
 
 
+#: A buffer and the sides of a box of it.
+Box = tuple[Buffer, list[Expr]]
 #: Bytes that caches fetch at once.
 CACHE_LINE = 64
 #: Bytes of a page of memory; and addresses so far apart share a place in a first-level cache.
@@ -66,20 +68,31 @@ class Footprints:
     _sides: dict[object, list[Expr]] = field(default_factory=dict)
     _units: dict[object, Expr] = field(default_factory=dict)
     _fetched: dict[object, Expr] = field(default_factory=dict)
+    _interiors: dict[tuple[Expr, ...], tuple[Expr, ...]] = field(default_factory=dict)
 
     def distinct(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """Bytes touched as the relaxed variables run, each counted once."""
-        return total(_bytes(*box) for box in self._boxes(accesses, relaxed))
+        return self._of_boxes(self._boxes(accesses, relaxed), _bytes)
 
     def fetched(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """The same in whole cache lines: what a row of a box lacks to a line is fetched with it."""
         key = (tuple(accesses), relaxed)
         if key not in self._fetched:
-            self._fetched[key] = total(
-                self._in_units(buffer, sides, CACHE_LINE) if _in_main_memory(buffer) else _bytes(buffer, sides)
-                for buffer, sides in self._boxes(key[0], relaxed)
-            )
+            self._fetched[key] = self._of_boxes(self._boxes(key[0], relaxed), self._lines)
         return self._fetched[key]
+
+    def _lines(self, buffer: Buffer, sides: list[Expr]) -> Expr:
+        return self._in_units(buffer, sides, CACHE_LINE) if _in_main_memory(buffer) else _bytes(buffer, sides)
+
+    def _of_boxes(self, boxes: list[Box], size: Callable[[Buffer, list[Expr]], Expr]) -> Expr:
+        """The size of all boxes; of several of one buffer no more than that of the buffer."""
+        found: dict[Buffer, list[Expr]] = {}
+        for buffer, sides in boxes:
+            found.setdefault(buffer, []).append(size(buffer, sides))
+        return total(
+            each[0] if len(each) == 1 else minimum(total(each), size(buffer, list(buffer.shape)))
+            for buffer, each in found.items()
+        )
 
     def pages(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
         """Pages of memory that the boxes lie in."""
@@ -90,17 +103,18 @@ class Footprints:
         """Cache lines of those boxes whose rows lie whole pages apart."""
         found = []
         for buffer, sides in self._boxes(accesses, relaxed):
+            rows, apart = const(1), const(buffer.dtype.bytes)
+            for side, extent in zip(reversed(sides), reversed(buffer.shape), strict=True):
+                rows = rows * select(compare("eq", floormod(apart, PAGE), 0), side, 1)
+                apart = apart * extent
             if _in_main_memory(buffer) and len(sides) > 1:
-                rows, size = sides[-2], buffer.dtype.bytes
-                lines = rows * floordiv(_whole(sides[-1] * size, CACHE_LINE), CACHE_LINE)
-                meet = compare("eq", floormod(buffer.shape[-1] * size, PAGE), 0)
-                found.append(select(logical_and(rows > 1, meet), lines, 0))
+                found.append(select(rows > 1, floordiv(self._in_units(buffer, sides, CACHE_LINE), CACHE_LINE), 0))
         return total(found)
 
     def sides(self, access: Access, relaxed: frozenset[Expr]) -> list[Expr]:
         """Elements along each dimension that an access reaches as the relaxed variables run."""
         buffer, indices = access
-        return self._box(buffer, (indices,), relaxed)
+        return self._box(buffer, (self._interior(indices),), relaxed)
 
     def traffic(self, nest: Nest, capacity: int) -> Expr:
         """Bytes that a cache of `capacity` bytes fetches while a nest runs."""
@@ -119,11 +133,34 @@ class Footprints:
             self._units[key] = _in_units(buffer, sides, unit)
         return self._units[key]
 
-    def _boxes(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> list[tuple[Buffer, list[Expr]]]:
-        boxes: dict[Buffer, list[tuple[Expr, ...]]] = {}
-        for buffer, indices in accesses:
-            boxes.setdefault(buffer, []).append(indices)
-        return [(buffer, self._box(buffer, tuple(dict.fromkeys(found)), relaxed)) for buffer, found in boxes.items()]
+    def _boxes(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> list[Box]:
+        """The hulls of what is touched of each buffer. Accesses that lie apart by what varies, as places on a ring do,
+        `t % 2` and `(t + 1) % 2`, have hulls of their own."""
+        boxes: dict[Buffer, list[list[tuple[Expr, ...]]]] = {}
+        for buffer, clamped in dict.fromkeys(accesses):
+            indices = self._interior(clamped)
+            groups = boxes.setdefault(buffer, [])
+            near = next((group for group in groups if self._is_near(group[0], indices, relaxed)), None)
+            if near is None:
+                groups.append([indices])
+            else:
+                near.append(indices)
+        return [(buffer, self._box(buffer, tuple(x), relaxed)) for buffer, groups in boxes.items() for x in groups]
+
+    def _interior(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Indices as they are away from the borders: there it is known how far apart those of a window are."""
+        if indices not in self._interiors:
+            self._interiors[indices] = tuple(map(_without_clamps, indices))
+        return self._interiors[indices]
+
+    def _is_near(self, one: tuple[Expr, ...], other: tuple[Expr, ...], relaxed: frozenset[Expr]) -> bool:
+        """Whether it is known how far apart two accesses are along each dimension, or for one of them nothing is."""
+        for a, b in zip(one, other, strict=True):
+            if a is not b:
+                lows = self._interval(a, relaxed), self._interval(b, relaxed)
+                if lows[0] is not None and lows[1] is not None and (lows[0][0] - lows[1][0]).constant is None:
+                    return False
+        return True
 
     def _box(self, buffer: Buffer, found: tuple[tuple[Expr, ...], ...], relaxed: frozenset[Expr]) -> list[Expr]:
         """The sides of the hull of some accesses to a buffer; the whole dimension where one is not known."""
@@ -156,6 +193,17 @@ class Footprints:
             known = interval(index, key[1], self.an)
             self._intervals[key] = None if known is None else (known.low, known.width)
         return self._intervals[key]
+
+
+def _without_clamps(index: Expr) -> Expr:
+    """Of each clamp the side that moves."""
+    done: dict[Expr, Expr] = {}
+    for e in post_order(index):
+        args = tuple(done[a] for a in e.args)
+        moving = [a for a in args if any(v.value.role not in ("size", "knob") for v in variables(a))]
+        clamp = e.op in ("min", "max") and len(moving) == 1
+        done[e] = moving[0] if clamp else rebuild(e, args) if args else e
+    return done[index]
 
 
 def _is_looked_up(index: Expr) -> bool:

@@ -8,10 +8,35 @@ from functools import cached_property, lru_cache, reduce
 from operator import add, mul
 
 from autosched.ir.dtype import BFLOAT16, DType
-from autosched.ir.expr import Expr, ceildiv, const, divide, floordiv, is_const, make, maximum, select, variables
+from autosched.ir.expr import (
+    Expr,
+    ceildiv,
+    const,
+    divide,
+    floordiv,
+    is_const,
+    is_index,
+    make,
+    maximum,
+    minimum,
+    select,
+    variables,
+)
 from autosched.ir.expr import cast as cast_to
-from autosched.ir.simplify import conjuncts, simplify
-from autosched.ir.stmt import VTHREAD, Buffer, For, If, Let, Stmt, Store, children, substitute_stmt
+from autosched.ir.simplify import Analyzer, conjuncts, simplify
+from autosched.ir.stmt import (
+    VTHREAD,
+    Allocate,
+    Buffer,
+    For,
+    If,
+    Let,
+    Produce,
+    Stmt,
+    Store,
+    children,
+    substitute_stmt,
+)
 from autosched.ir.visit import post_order, substitute
 
 #: A buffer and where it is read or written.
@@ -98,6 +123,7 @@ def _inside(s: Stmt, loops: tuple[For, ...], asked: tuple[Expr, ...]) -> list[Ne
         case For(kind="vectorize") if (of_words := _of_words(s)) and any(x.kind == "vectorize" for x in loops):
             return [Site(of_words, loops, (*asked, s.body.condition) if isinstance(s.body, If) else asked)]
         case For():
+            s = _narrowed(s, loops)
             # A work-item has one place along an axis: a loop over it inside of another does not run again for each.
             same = [x for x in loops if s.thread.startswith("threadIdx") and x.thread == s.thread]
             inside = _inside(s.body, (*(x for x in loops if x not in same), s), asked)
@@ -106,6 +132,45 @@ def _inside(s: Stmt, loops: tuple[For, ...], asked: tuple[Expr, ...]) -> list[Ne
         case If():
             loops, asked = _loops_that_run(s, loops), (*asked, s.condition)
     return [found for c in children(s) for found in _inside(c, loops, asked)]
+
+
+def _narrowed(s: For, loops: tuple[For, ...]) -> For:
+    """A loop that runs as often as what is asked of its variable alone lets it: of lanes beyond a strip, and of rows
+    that nobody reads, lowering makes no code."""
+    conditions, others, inside = [], list(loops), s.body
+    while isinstance(inside, If | For | Produce | Allocate) and getattr(inside, "otherwise", None) is None:
+        if isinstance(inside, If):
+            conditions += conjuncts(inside.condition)
+        elif isinstance(inside, For):
+            others.append(inside)
+        inside = inside.then if isinstance(inside, If) else inside.body
+    begins, ends = [s.start], [s.start + s.extent]
+    for condition in conditions if s.thread == "" else []:
+        if (found := _limit(condition, s.var)) is not None:
+            (begins if found[1] else ends).append(found[0])
+    if len(begins) + len(ends) == 2:
+        return s
+    length = reduce(minimum, ends) - reduce(maximum, begins)
+    first = {x.var: x.start for x in reversed(others)}
+    last = {x.var: x.start + x.extent - 1 for x in reversed(others)}
+    length = maximum(substitute(length, first), substitute(length, last))
+    if any(v.value.role not in ("size", "knob") for v in variables(length)):
+        return s
+    return replace(s, extent=minimum(s.extent, maximum(length, 1)))
+
+
+def _limit(condition: Expr, v: Expr) -> tuple[Expr, bool] | None:
+    """What a comparison says of a variable: the number that it begins with (True), or ends before."""
+    if condition.op not in ("lt", "le", "gt", "ge") or not all(is_index(e) for e in condition.args):
+        return None
+    if v not in variables(condition) or any(e.op == "load" for e in post_order(condition)):
+        return None
+    a, b = condition.args if condition.op in ("lt", "le") else condition.args[::-1]
+    found = Analyzer().poly(a - b).affine_in(v)
+    if found is None or abs(found[0]) != 1:
+        return None
+    rest, strict = found[1].expr(), condition.op in ("lt", "gt")
+    return (-rest + (0 if strict else 1), False) if found[0] == 1 else (rest + (1 if strict else 0), True)
 
 
 def _of_words(s: For) -> Store | None:

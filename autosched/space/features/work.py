@@ -41,7 +41,7 @@ def work_features(
     sites: Sequence[Site], main: Site, outputs: set[Buffer], an: Analyzer, machine: Machine
 ) -> dict[str, Expr]:
     """The columns of this file."""
-    costs = [_costs(site, an, machine) for site in sites]
+    costs = [_costs(site, an, machine, const(1) if site is main else kept_in_registers(site)) for site in sites]
     beside = [(site, c) for site, c in zip(sites, costs, strict=True) if site.loops[:1] != main.loops[:1]]
     made, needed = (
         total(site.iterations for site in sites if (site.store.buffer in outputs) is is_output)
@@ -59,7 +59,23 @@ def work_features(
     }
 
 
-def _costs(site: Site, an: Analyzer, machine: Machine) -> dict[str, Expr]:
+def kept_in_registers(site: Site) -> Expr:
+    """How many times in turn a sum adds to what it reads, which is in registers meanwhile; 1 of what is no sum."""
+    store = site.store
+    if not any(e.value is store.buffer and e.args == store.indices for e in site.loads):
+        return const(1)
+    used = frozenset(v for i in store.indices for v in variables(i))
+    kept, inside = const(1), const(True)
+    for loop in reversed([x for x in site.loops if x.kind == "serial"]):
+        if loop.var in used:
+            inside = logical_and(inside, loop.extent <= 1)
+        else:
+            kept = kept * select(inside, loop.extent, 1)
+    return kept
+
+
+def _costs(site: Site, an: Analyzer, machine: Machine, kept: Expr) -> dict[str, Expr]:
+    """The sums over all stores of one; `kept` is how many times in turn it goes on with what is in registers."""
     times = site.iterations
     vector_times = ratio(times, site.lanes)
     nodes, loads = post_order(site.store.value), site.loads
@@ -83,7 +99,8 @@ def _costs(site: Site, an: Analyzer, machine: Machine) -> dict[str, Expr]:
         "bytes_loaded": times * const(sum(e.dtype.bytes for e in loads)),
         "bytes_stored": times * const(site.store.buffer.dtype.bytes),
         "vector_loads": vector_times * const(float(len(loads)), "float64"),
-        "vector_stores": vector_times * ceildiv(site.lanes * site.store.buffer.dtype.bytes, machine.vector_bytes),
+        "vector_stores": ratio(vector_times, kept)
+        * ceildiv(site.lanes * site.store.buffer.dtype.bytes, machine.vector_bytes),
         "strided_loads": times * strided,
         "gathered_loads": times * _gathered(loads, site, an),
         "masked_loads": select(site.lanes > 1, times, 0) * masked,
@@ -115,6 +132,7 @@ def _gathered(loads: Sequence[Expr], site: Site, an: Analyzer) -> Expr:
             near = const(_is_pattern(load, site, an)) if by is None else compare("le", maximum(by, -by), WIDEST_STRIDE)
             if by is None:
                 near = logical_or(near, _in_one_block(load, loop, an, WIDEST_STRIDE))
+                near = logical_or(near, _repeats([unclamped(i, loop.var, an) for i in load.args], loop, an, load))
             near = reduce(logical_or, (_turns(load, x, an) for x in site.copies), near)
             found.append(select(logical_and(loop.extent > 1, logical_not(near)), 1, 0))
     return total(found)
@@ -125,6 +143,29 @@ def _turns(load: Expr, copies: For, an: Analyzer) -> Expr:
     by = step(load, copies.var, an)
     beside = const(False) if by is None else compare("eq", by, 1)
     return logical_and(beside, copies.extent >= FEWEST_TURNED)
+
+
+def _repeats(found: Sequence[Expr], loop: For, an: Analyzer, load: Expr | None = None) -> Expr:
+    """Whether each vector sees the same of indices or conditions, because a few of its lanes see all there is, as of
+    `x // 2` and `x % 2`. Of the indices of a `load`, quotients may go on from lane to lane, as far as in wide loads."""
+    v, conditions, done = loop.var, list[Expr](), dict[Expr, Expr]()
+    for e in post_order(found):
+        args = tuple(done[a] for a in e.args)
+        done[e] = rebuild(e, args) if args else e
+        if e.op in ("floordiv", "floormod") and v in variables(e.args[0]):
+            linear = an.poly(args[0]).affine_in(v)
+            if linear is None or e.args[1].op != "const" or not 1 < e.args[1].value <= WIDEST_STRIDE:
+                return const(False)
+            conditions.append(compare("eq", floormod(loop.extent * linear[0], e.args[1]), 0))
+            done[e] = v if e.op == "floordiv" and load is not None else const(0)
+    if not conditions:
+        return const(False)
+    if load is None:
+        still = all(v not in variables(done[e]) for e in found)
+        return reduce(logical_and, conditions) if still else const(False)
+    by = step(rebuild(load, tuple(done[e] for e in found)), v, an)
+    near = const(False) if by is None else compare("le", maximum(by, -by), WIDEST_STRIDE)
+    return reduce(logical_and, conditions, near)
 
 
 def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
@@ -143,17 +184,22 @@ def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
 def _masked(e: Expr, site: Site, an: Analyzer) -> Expr:
     """The number of loads of a choice between values that run only for lanes for which its condition holds.
 
-    Where conditions say how near a border is, loops are cut there: only the vectors at both ends of a row ask.
+    Where conditions say how near a border is, loops are cut there: only the vectors at both ends of a row ask, and load
+    what holds at once.
     """
     if e.op != "if_then_else" or is_index(e) or site.vectorized.isdisjoint(variables(e.args[0])):
         return const(0)
     loads = const(float(sum(x.op == "load" for x in post_order(e.args[1:]))), "float64")
     asked = [c for c in conjuncts(e.args[0]) if not site.vectorized.isdisjoint(variables(c))]
+    vector = [x for x in site.loops if x.kind == "vectorize"][-1]
+    if (even := _repeats(asked, vector, an)) is not const(False):  # both sides are loaded, and lanes taken in turns
+        return loads * select(even, ratio(const(1), site.lanes), const(1.0, "float64"))
     if not all(_is_border(c, site, an) for c in asked):
         return loads
     used = frozenset(v for c in asked for v in variables(c))
     vectors = [x.extent for x in site.loops if x.var in used and x.kind != "vectorize"][-1:]
-    return loads * minimum(const(1.0, "float64"), ratio(const(len(asked)), reduce(mul, vectors, const(1))))
+    share = minimum(const(1.0, "float64"), ratio(const(len(asked)), reduce(mul, vectors, const(1))))
+    return loads * ratio(share, site.lanes)
 
 
 def _is_border(condition: Expr, site: Site, an: Analyzer) -> bool:
@@ -224,7 +270,10 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         # a store is as often written out as it is unrolled, each time for as many registers as its vector fills
         code.append(product(site.copies) * _registers(site, machine) * const(instructions + len(site.loads)))
         blocks = ratio(site.iterations, product(site.copies) * site.lanes)
-        loads += [blocks * _loaded(load, site, machine, prints) for load in site.loads]
+        kept = const(1) if site is main else kept_in_registers(site)
+        for load in site.loads:
+            again = kept if load.value is site.store.buffer and load.args == site.store.indices else const(1)
+            loads.append(ratio(blocks, again) * _loaded(load, site, machine, prints))
     stored = _vectors(main.store.indices, main.store.buffer.dtype.bytes, main, machine)
     each = [_loaded(e, main, machine, prints) for e in main.loads if e.value is not main.store.buffer]
     loaded = reduce(minimum, each) if each else const(0)

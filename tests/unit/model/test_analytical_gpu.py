@@ -141,7 +141,7 @@ def test_a_cpu_makes_vectors_of_work_items_that_lie_together():
         "iterations": 1e6, "main_stage_share": 1, "lanes": 1, "vector_bytes": 4, "vector_fill": 1 / 16, "loops": 0,
         "vector_arithmetic": 8e6, "register_loads": 9e6, "vector_stores": 1e6, "accumulators": 1, "bank_conflicts": 0,
         "bytes_into_l1": 4e6, "bytes_into_l2": 4e6, "bytes_loaded": 36e6, "bytes_stored": 4e6, "threads_x": 64,
-        "shared_bytes": 0, "guards": 0, "index_arithmetic": 0,
+        "traffic": 8e6, "task_footprint": 8e6 / 1056, "shared_bytes": 0, "guards": 0, "index_arithmetic": 0,
     }  # fmt: skip
     alike, apart, few, looping = (
         float(model.seconds(row(**(stencil | changed)))[0])

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 from autosched import te
+from autosched.ir.simplify import Analyzer
+from autosched.lowering.simplify_stmt import enter_loop
 from autosched.runtime.device import with_machine
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.trace import Trace
 from autosched.space.features import FEATURE_NAMES, FEATURE_VERSION, FEATURES, Machine
+from autosched.space.features.memory import Footprints
 from autosched.space.features.names import PLAIN
+from autosched.space.features.sites import nests_of
 from autosched.space.gpu import share
 from autosched.space.loading import find_workload
 from autosched.space.space import Sketch, make_sketch, template_space
@@ -174,6 +178,49 @@ def test_a_tile_that_fits_is_fetched_once() -> None:
     assert found["bytes_into_l1"] == pytest.approx(4 * size + size + size)
 
 
+def test_places_on_a_ring_are_as_many_as_there_are_times() -> None:
+    """Of a state whose times lie in two planes, a step reads one and stores to the other."""
+    a = te.placeholder((8, 64), name="a")
+    state = te.placeholder((9, 8, 64), name="state")
+    step = te.compute((9, 8, 64), lambda t, i, j: state[t - 1, te.max(i - 1, 0), j] + a[i, j], name="step")
+    first = te.compute((1, 8, 64), lambda _, i, j: a[i, j], name="first")
+    states = te.scan(first, step, state, name="states")
+    last = te.compute((8, 64), lambda i, j: states[8, i, j], name="last")
+    found = sketch_of(Workload("t", (a, last)), lambda s: None)
+    site = next(s for s in nests_of(found.structure.function.body).sites if len(s.loops) == 3)
+    an = Analyzer()
+    for loop in site.loops:
+        enter_loop(loop, an)
+    ring = [x for x in site.accesses if x[0].name.startswith("states")]
+    of_a_step = Footprints(an).distinct(ring, frozenset(x.var for x in site.loops[1:]))
+    assert of_a_step.value == 2 * 8 * 64 * 4
+    assert Footprints(an).distinct(ring, frozenset(x.var for x in site.loops)).value == 2 * 8 * 64 * 4
+
+
+def test_a_window_has_its_border_rows_where_it_is_clamped() -> None:
+    a = te.placeholder((64, 64), name="a")
+    around = te.compute((64, 64), lambda i, j: a[te.max(i - 1, 0), j] + a[te.min(i + 1, 63), j], name="b")
+
+    def apply(s: Schedule) -> None:
+        s["b"].parallel(s["b"].split("i", factor=s.define_knob("rows", [8]))[0])
+
+    found = features(sketch_of(Workload("t", (a, around)), apply), (0,))
+    assert found["task_footprint"] == pytest.approx((10 + 8) * 64 * 4)
+
+
+def test_lanes_beyond_a_strip_are_no_lanes() -> None:
+    def apply(s: Schedule) -> None:
+        inner = s["b"].split("j", factor=s.define_knob("strip", [8]))[1]
+        s["b"].vectorize(s["b"].split(inner, factor=s.define_knob("lanes", [32]))[1])
+
+    assert features(sketch_of(Workload("t", _doubled()), apply), (0, 0))["lanes"] == pytest.approx(8)
+
+
+def _doubled():
+    a = te.placeholder((64, 64), name="a")
+    return a, te.compute((64, 64), lambda i, j: a[i, j] * 2.0, name="b")
+
+
 def test_reuse_distance_is_what_is_touched_in_between() -> None:
     found = features(sketch_of(matmul(128), lambda s: s["c"].reorder("i", "j", "k")))
     # b is read again with the next i: after a row of a, all of b and a row of c
@@ -198,6 +245,13 @@ def test_lanes_that_are_loaded_for_themselves() -> None:
     assert gathered(lambda i, j: a[i, j * 5]) == gathered(lambda i, j: a[j, i]) == pytest.approx(256)
     assert gathered(lambda i, j: a[i, te.max(te.min(at[j], 63), 0)]) == pytest.approx(256)
     assert gathered(lambda i, j: a[i, j * 3 // 2]) == 0  # the same pattern in every vector
+
+    def in_halves(read) -> float:
+        w = Workload("t", (a, te.compute((16, 64), read, name="b")))
+        return features(sketch_of(w, lambda s: s["b"].vectorize(s["b"].split("j", factor=8)[1])))["gathered_loads"]
+
+    assert in_halves(lambda i, j: a[i // 2, te.max(j // 2 - 1, 0)]) == 0
+    assert in_halves(lambda i, j: a[i, j // 3]) == pytest.approx(16 * 64)  # each vector begins elsewhere in a third
     assert gathered(lambda i, j: a[te.max(te.min(at[i], 63), 0), j]) == 0  # a row that is looked up lies together
 
 
@@ -243,9 +297,11 @@ def test_lanes_with_a_condition_of_their_own() -> None:
         )
         return features(sketch_of(w, lambda s: s["b"].vectorize(s["b"].split("j", factor=16)[1])))["masked_loads"]
 
-    assert masked(lambda i, j: te.any(j > 3, i > 3)) == masked(lambda i, j: j % 2 > 0) == pytest.approx(64 * 64)
-    assert masked(lambda i, j: j > 3) == pytest.approx(64 * 16)  # loops are cut where the lanes of all vectors agree
-    assert masked(lambda i, j: te.all(j > 3, j < 60, i > 3)) == pytest.approx(64 * 32)
+    assert masked(lambda i, j: te.any(j > 3, i > 3)) == masked(lambda i, j: j % 5 > 0) == pytest.approx(64 * 64)
+    assert masked(lambda i, j: j % 2 > 0) == pytest.approx(64 * 4)  # all lanes of both sides come at once
+    # loops are cut where the lanes of all vectors agree, and one masked load brings all lanes of the vector at a border
+    assert masked(lambda i, j: j > 3) == pytest.approx(64)
+    assert masked(lambda i, j: te.all(j > 3, j < 60, i > 3)) == pytest.approx(64 * 2)
     assert masked(lambda i, j: i > 3) == 0
 
 
