@@ -34,6 +34,7 @@ from autosched.tvm import (
     instrument,
     ir,
     nd,
+    rpc,
     runtime,
     script,
     target,

@@ -86,7 +86,6 @@ MODULES = {
     "contrib.debugger": "autosched run model.onnx --profile, --verify",
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "dlight": "autosched.tune, or the default schedule of a build without one",
-    "rpc": _HERE,
     "contrib.rpc": _HERE,
     "exec": f"python -m autosched --help; {_HERE}",
     "micro": "target 'c' makes portable C99",
