@@ -23,10 +23,11 @@ from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.tir.module import IRModule, PrimFunc, module_of
-from autosched.tvm.attributes import follow_loops
+from autosched.tvm.attributes import follow_loops, of_tvm
 from autosched.tvm.clamping import clamped
 from autosched.tvm.scopes import shared
 from autosched.tvm.transform import PassContext
+from autosched.tvm.unread import guarded
 
 
 def lower(
@@ -109,7 +110,8 @@ def _schedule_of(
     follow_loops(inp)
     tensor_of = {buffer: tensor for tensor, buffer in (binds or {}).items()}
     given = [tensor_of.get(a, a) if isinstance(a, Buffer) else a for a in args]
-    return _with_outputs(shared(clamped(inp)), given), given
+    s = _with_outputs(shared(clamped(inp)), given)
+    return (guarded(s) if inp in of_tvm and not s.knobs else s), given
 
 
 def _with_outputs(s: Schedule, args: Sequence[Any]) -> Schedule:
