@@ -105,7 +105,7 @@ def unroll(s: Schedule, stage: Stage, var: Any) -> None:
     computed(stage)
     chosen = leaf(stage, var, init=True)
     outside_intrinsic(chosen, "unroll")
-    chosen.kind = "unroll"
+    chosen.kind, chosen.thread = "unroll", ""
 
 
 @primitive(K.LOOP, K.NAME, copies=lambda i: str(i.args[1]).startswith("threadIdx"))
