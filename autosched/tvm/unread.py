@@ -1,5 +1,5 @@
-"""Elements that nobody reads: TVM computes of an intermediate what is read of it, so that `X[t - 1]` may leave X at t = 0
-where no reader asks for that time. Here a stage at the root computes all of its elements, and those hold zeros.
+"""Elements that nobody reads: TVM computes of an intermediate what is read of it, so that `X[t - 1]` may leave X at
+t = 0 where no reader asks for that time. Here a stage at the root computes all of its elements, and those hold zeros.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def test_a_recurrence(target: str, change: str) -> None:
     s = te.create_schedule(s_.op)
     sums = s_.op.update[0].op.input_tensors[0]
     if change == "tiled":
-        outer, inner = s[sums].split(sums.op.axis[0], factor=4)
+        s[sums].split(sums.op.axis[0], factor=4)
         s[sums].vectorize(s[sums].op.axis[1])
     elif change == "inside":
         s[sums].compute_at(s[s_.op], s_.op.scan_axis)
