@@ -98,6 +98,8 @@ _OLD_TIR = (
 _DEVICES = dict.fromkeys(
     ("metal", "vulkan", "rocm", "webgpu", "hexagon", "vpi", "ext_dev", "mtl"), "devices: tvm.cpu, tvm.opencl, tvm.cuda"
 )
+_SCOPES = "with ib.for_range(..), ib.if_scope(..), ib.new_scope(): what they return is Python's context manager"
+vars(builder)["__getattr__"] = missing("tir.ir_builder", vars(builder), {"WithScope": _SCOPES})
 _missing = missing("", globals(), MODULES | _DEVICES)
 
 
