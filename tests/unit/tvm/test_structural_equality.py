@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autosched import tvm
+from autosched.errors import UsageError
 from autosched.tvm import te, tir
 
 TEXT = """
@@ -59,3 +60,18 @@ def test_alike(other) -> None:
 )
 def test_not_alike(other) -> None:
     assert not tvm.ir.structural_equal(function(), other())
+
+
+def test_alignment_is_read_back() -> None:
+    a = te.placeholder((8, 8), name="A")
+    b = te.compute((8, 8), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((8, 8), lambda i, j: b[j, i] * 2.0, name="C")
+    sch = tir.Schedule(te.create_prim_func([a, c]))
+    sch.storage_align("B", 0, axis=0, factor=16, offset=1)
+    text = sch.mod.script()
+    assert 'T.block_attr({"buffer_dim_align": [[0, 0, 16, 1]]})' in text
+    again = tvm.script.from_source(text)
+    tvm.ir.assert_structural_equal(again, sch.mod)
+    assert [n.value for n in tvm.lower(again, simple_mode=True)["main"].body.buffer.strides] == [17, 1]
+    with pytest.raises(UsageError, match=r"buffer_dim_align is a list of \[buffer, .*\], and not 0"):
+        tir.Schedule(tvm.script.from_source(text.replace("[[0, 0, 16, 1]]", "[0]")))
