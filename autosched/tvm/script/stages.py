@@ -119,12 +119,14 @@ def as_prim_func(signature: Signature, body: Any, attrs: dict[str, Any]) -> Prim
 
 def _align(leaf: Leaf) -> None:
     """`T.block_attr({"buffer_dim_align": [[buffer, dimension, factor, offset]]})`"""
+    stage = leaf.stage
+    assert stage is not None
     for said in leaf.block.attrs.get("buffer_dim_align", ()):
         parts = list(said) if isinstance(said, (list, tuple)) else []
         numbers = [simplify(as_expr(n)) for n in parts]
-        if len(numbers) != 4 or any(n.op != "const" for n in numbers) or numbers[1].value >= len(leaf.stage.axis):
+        if len(numbers) != 4 or any(n.op != "const" for n in numbers) or numbers[1].value >= len(stage.axis):
             raise leaf.refuse(f"buffer_dim_align is a list of [buffer, dimension, factor, offset], and not {said!r}")
-        leaf.stage.storage_align(leaf.stage.axis[int(numbers[1].value)], *(int(n.value) for n in numbers[2:]))
+        stage.storage_align(stage.axis[int(numbers[1].value)], *(int(n.value) for n in numbers[2:]))
 
 
 def _collect(s: Any, loops: list[For], found: list[Leaf]) -> None:
