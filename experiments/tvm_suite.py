@@ -160,7 +160,9 @@ def reason(text: str) -> str:
         if re.search(pattern, text):
             found = re.search(part, text) if part else None
             return name.format(found.group(1).strip(": ")) if found else name if not part else text
-    return "another result" if "assert" in text.lower() else text or "no message"
+    text = re.sub(r"^(AssertionError: )?assert(?= )", "another result:", text)
+    text = re.sub(r"^AssertionError(: (?=Not equal)|$)", "another result: ", text)
+    return re.sub(r" at 0x\w+", "", text).strip() or "no message"
 
 
 def cut(text: str, length: int = 90) -> str:

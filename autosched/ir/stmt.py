@@ -87,7 +87,12 @@ class Buffer:
         return self.access_ptr()
 
     def access_ptr(
-        self, access_mask: object = "rw", ptr_type: str = "handle", content_lanes: int = 1, offset: object = 0
+        self,
+        access_mask: object = "rw",
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: object = 0,
+        extent: object = None,
     ) -> Expr:
         """The address of the element at an offset in memory, for `call_extern`; the other arguments are hints."""
         return make("address", HANDLE, (as_expr(offset),), self)

@@ -102,6 +102,18 @@ def doubtful_reads(s: Schedule) -> list[Doubt]:
     return list(found.values())
 
 
+def unread_outside(s: Schedule) -> dict[Stage, dict[Expr, list[tuple[Expr, Expr]]]]:
+    """Stages at the root -> reads that certainly leave their tensor, for elements that nobody reads: with the indices
+    that leave, and how many places there are."""
+    reads, found = _Reads(s), dict[Stage, dict[Expr, list[tuple[Expr, Expr]]]]()
+    for stage, i in reads.open():
+        if stage.attach.kind == "root" and not stage.is_output and _found_outside(i) is not None:
+            ways = list(islice(reads.through_readers(stage, i), MOST_WAYS + 1))
+            if 1 <= len(ways) <= MOST_WAYS and all(_Domain(x.axes).keeps_inside(x) or _tried_inside(x) for x in ways):
+                found.setdefault(stage, {}).setdefault(i.read, []).append((i.index, i.extent))
+    return found
+
+
 class _Reads:
     """The reads of a schedule's stages."""
 
@@ -140,7 +152,11 @@ class _Reads:
         """The index over all elements that are certainly computed: of the stage itself, or through its readers."""
         if stage.attach.kind == "root":
             yield i
-            return
+        else:
+            yield from self.through_readers(stage, i)
+
+    def through_readers(self, stage: Stage, i: _Index) -> Iterator[_Index]:
+        """The index over all elements that readers read, of those that are certainly computed."""
         outputs = stage.op.outputs
         for user in self.s.consumers(stage):
             reads: dict[tuple[Expr, tuple[Expr, ...], tuple[Expr, ...]], _Index] = {}

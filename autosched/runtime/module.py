@@ -130,13 +130,14 @@ class Module(CompiledFunction):
         repeats_to_cooldown: int = 1,
         cache_flush_bytes: int = 0,
         f_preproc: str = "",
+        ctx: Any = None,
     ) -> TimeEvaluator:
         """A timer of a function: called with arrays, it returns a `BenchmarkResult` in seconds.
 
         `repeat` samples, each the mean of `number` calls, or of more where these last less than
         `min_repeat_ms`. Before a sample, `cache_flush_bytes` of other memory are written and the
         registered function `f_preproc` is called. After every `repeats_to_cooldown` samples there is
-        a pause of `cooldown_interval_ms`.
+        a pause of `cooldown_interval_ms`. `dev` and `ctx` change nothing: the arrays say where they are.
 
         >>> print(module.time_evaluator(module.entry_name, number=100, repeat=3)(img, out))
         """

@@ -6,6 +6,7 @@ only registers functions imports this module, too.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -60,6 +61,7 @@ def import_llvm(source: str, name: str = "imported") -> None:
     from autosched.codegen.llvm import object_code
     from autosched.runtime.cpu import LoadedCode
 
+    llvm.initialize_native_asmparser()  # for `module asm`
     asked = f"import_llvm {name}"
     try:
         module = llvm.parse_assembly(source, llvm.create_context())
@@ -68,12 +70,20 @@ def import_llvm(source: str, name: str = "imported") -> None:
         raise BuildError(f"LLVM refuses it: {str(error).strip()}", asked=asked, legal="LLVM assembly") from None
     private = (llvm.Linkage.internal, llvm.Linkage.private)
     names = [f.name for f in module.functions if not f.is_declaration and f.linkage not in private]
+    names += _names_of_assembly(source)
     if not names:
         raise BuildError("it defines no function that others may call", asked=asked, legal="define ... @name(...)")
     code = LoadedCode(name, [object_code(source, Target.parse("llvm"))], names, parallel=False)
     for symbol, address in zip(names, code.addresses, strict=True):
         register_symbol(symbol, address)
     _kept.append(code)
+
+
+def _names_of_assembly(source: str) -> list[str]:
+    """Functions that lines of assembly (`module asm`) define for others."""
+    lines = "\n".join(re.findall(r'^module asm "(.*)"', source, re.MULTILINE)).replace("\\09", " ")
+    functions = set(re.findall(r"^\s*\.type\s+([\w.$]+)\s*,\s*[@%]function", lines, re.MULTILINE))
+    return [n for n in re.findall(r"^\s*\.globl\s+([\w.$]+)", lines, re.MULTILINE) if n in functions]
 
 
 #: code that others have the addresses of

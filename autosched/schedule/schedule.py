@@ -28,7 +28,7 @@ from autosched.schedule.entities import Filter, SplitBy
 from autosched.schedule.formulas import constraint_from_json, constraint_to_json, is_knob_name
 from autosched.schedule.kinds import MAX_FACTOR
 from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
-from autosched.schedule.primitives import new_stages, over_time, together
+from autosched.schedule.primitives import new_stages, over_time, reindexing, together
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Loop, Stage
@@ -335,8 +335,8 @@ class Schedule:
         if output is None:
             output = tensor.value_index if isinstance(tensor, Tensor) else 0
         source = stage.op.outputs[output] if 0 <= output < stage.op.num_outputs else stage.tensor
-        chosen = list(readers) if isinstance(readers, (list, tuple)) else [readers]
-        return new_stages.cache_read(stage, scope, chosen or self.readers(source), output, only, cast)
+        chosen = (list(readers) if isinstance(readers, (list, tuple)) else [readers]) or self.readers(source)
+        return new_stages.cache_read(stage, scope, chosen, output, only, cast)
 
     def rfactor(self, tensor: Any, axis: Any, factor_axis: int = 0) -> Any:
         """See `new_stages.rfactor`."""
@@ -346,10 +346,13 @@ class Schedule:
         """See `new_stages.offset_bytes`."""
         return new_stages.offset_bytes(self[tensor], operand)
 
+    def reindex(self, tensor: Any, operand: Any) -> Tensor:
+        """See `reindexing.reindex`: `tensor` reads `operand`."""
+        return reindexing.reindex(self[tensor], operand)
+
     def reduce_together(self, tensor: Any, others: Any) -> list[Tensor]:
         """See `together.reduce_together`."""
-        chosen = list(others) if isinstance(others, (list, tuple)) else [others]
-        return together.reduce_together(self[tensor], chosen)
+        return together.reduce_together(self[tensor], list(others) if isinstance(others, (list, tuple)) else [others])
 
     def separate_reduction(self, tensor: Any, axis: Any, factor: int = 0) -> Any:
         """See `together.separate_reduction`."""
@@ -361,9 +364,8 @@ class Schedule:
 
     def create_group(self, outputs: Any, inputs: Any = (), include_inputs: bool = False) -> Group:
         """The stages that compute `outputs` from `inputs`, to be moved together; see `place.Group`."""
-        ends, begins = (
-            [self[x] for x in (given if isinstance(given, (list, tuple)) else [given])] for given in (outputs, inputs)
-        )
+        listed = (x if isinstance(x, (list, tuple)) else [x] for x in (outputs, inputs))
+        ends, begins = ([self[x] for x in given] for given in listed)
         group = Group(self, ends, begins, include_inputs)
         if not group.stages:
             asked = with_line(f"create_group({[x.name for x in ends]}, {[x.name for x in begins]})")

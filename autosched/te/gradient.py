@@ -303,10 +303,10 @@ def _terms(t: Tensor) -> list[_Term]:
     if body.op not in ("reduce", "scatter"):
         return [_Term(t.op.axis, place, body)]
     reduction: Reduction = body.value
-    combiner = reduction.combiner
+    combiner = reduction.plain_name()
     source, condition, *rest = body.args
     if combiner not in ("sum", "prod", "min", "max") or (body.op == "reduce" and rest):
-        legal = "te.sum, te.prod, te.min and te.max without init="
+        legal = "te.sum, te.prod, te.min and te.max without init=, or reducers of one's own that do the same"
         raise UsageError(f"{t.name} is reduced in a way of one's own", asked=f"the gradient of {t.name}", legal=legal)
     if body.op == "scatter":
         if combiner != "sum":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from autosched.ir.dtype import DType
-from autosched.ir.expr import Expr, binary, const, var
+from autosched.ir.expr import Expr, binary, const, is_const, var
 from autosched.ir.visit import substitute
 
 if TYPE_CHECKING:
@@ -74,6 +74,19 @@ class Reduction:
         (only,) = of
         start = {"sum": 0, "prod": 1, "min": only.max, "max": only.min}
         return (const(start[self.combiner], only),)
+
+    def plain_name(self) -> str | None:
+        """Which of the built-in combiners it is, whatever it is called; None for any other."""
+        c = self.combiner
+        if isinstance(c, str):
+            return c
+        if len(c.result) == 1:
+            (a,), (b,), (result,), (start,) = c.left, c.right, c.result, c.identity
+            for name, op in BUILT_IN.items():
+                if result in (binary(op, a, b), binary(op, b, a)):
+                    begins = {"sum": 0, "prod": 1}.get(name)
+                    return name if begins is None or is_const(start, begins) else None
+        return None
 
     def combine(self, a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
         if isinstance(self.combiner, str):

@@ -27,6 +27,15 @@ from autosched.te.tensor import ComputeOp, Operation, Tensor
 _declared: dict[str, TensorIntrin] = {}
 
 
+class _Buffers(dict[Tensor, Buffer]):
+    """Buffers by tensor, and by number: of the inputs, then of the output."""
+
+    def __missing__(self, key: object) -> Buffer:
+        if isinstance(key, int) and -len(self) <= key < len(self):
+            return [*self.values()][key]
+        raise KeyError(key)
+
+
 @dataclass(frozen=True, eq=False)
 class TensorIntrin(Unique):
     """`body` computes what `op` does, from `buffers` of its inputs into that of its output.
@@ -86,7 +95,7 @@ def decl_tensor_intrin(
     given, extra = dict(binds or {}), dict(default_buffer_params or {})
     known: dict[str, Any] = {f: v for f, v in extra.items() if f in ("scope", "strides")}
     tensors = [*op.input_tensors, op.output_tensor]
-    buffers = {t: given.get(t) or _buffer(t, known) for t in tensors}
+    buffers = _Buffers((t, given.get(t) or _buffer(t, known)) for t in tensors)
     scalars = tuple(map(as_expr, scalar_params or ()))
     ins, outs = [buffers[t] for t in tensors[:-1]], [buffers[tensors[-1]]]
     result = fcompute(ins, outs, list(scalars)) if scalars else fcompute(ins, outs)

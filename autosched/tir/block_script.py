@@ -198,6 +198,10 @@ class _Blocks(Statements):
             self.line(f"{scope.enter_context(self.names.inside(a.var, a.name))} = {made}")
         if where:
             self.line(f"T.where({where})")
+        pads = list(stage.alignments.items())
+        if pads:
+            said = ", ".join(f"[0, {stage.axis.index(a)}, {self.text(n)}, {self.text(m)}]" for a, (n, m) in pads)
+            self.line(f'T.block_attr({{"buffer_dim_align": [{said}]}})')
 
     def _places(self, stage: Stage) -> list[tuple[Tensor, tuple[Expr, ...]]]:
         return [(self._home(t), tuple(a.var for a in stage.axis)) for t in stage.op.outputs]

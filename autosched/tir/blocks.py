@@ -36,6 +36,7 @@ from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
 from autosched.tir import sampling
 from autosched.tir.module import IRModule, PrimFunc, block_names
+from autosched.tir.refused import REFUSED
 
 _INIT, _UPDATE, _ROOT = "_init", "_update", "root"
 
@@ -397,6 +398,25 @@ class BlockSchedule:
         self._do(stage, "cache_write", storage_scope, keep_loops=True)
         return self._block(stage)
 
+    def reindex(self, block: Block, buffer: tuple[str, int] | str | Tensor, *options: Any, **named: Any) -> Block:
+        """Copy a buffer that a block reads, in the order of the block's axes: `Schedule.reindex`. Or compute the block
+        into such a copy of what it writes, which is `cache_write`.
+
+        buffer: ("read", 0) or ("write", 0), a name or a tensor
+        """
+        stage = self._stage(block)
+        read, written = self._buffers(stage), [*stage.op.outputs]
+        if isinstance(buffer, tuple):
+            kind, which = buffer
+            if kind not in ("read", "write"):
+                self._refuse(f"reindex({stage.name}, {buffer!r})", f"no kind {kind!r}", '("read", 0), ("write", 0)')
+            tensor = self._buffer(stage, read if kind == "read" else written, which, "reindex")
+        else:
+            tensor = self._buffer(stage, [*read, *written], buffer, "reindex")
+        if tensor in written:
+            return self.cache_write(self._block(stage), tensor, "global")
+        return self._block(self.schedule.stage(self._do(stage, "reindex", tensor)))
+
     def _buffer(self, stage: Stage, buffers: Sequence[Tensor], which: int | str | Tensor, asked: str) -> Tensor:
         names = [t.name for t in buffers]
         if isinstance(which, Tensor) and which in buffers:
@@ -539,52 +559,6 @@ class BlockSchedule:
 
 # -- calls of TVM's that this model of schedules has no place for ---------------------------------------
 
-_EDITS = "a block computes what te.compute says; schedules move and store it, and do not edit it"
-
-#: name -> why not, and what to write instead
-_REFUSED: dict[str, tuple[str, str]] = {
-    "blockize": (
-        "a block is a stage, and the loops around it are not blocks of their own",
-        "tensorize(loop, intrinsic): it takes the loops from there on inwards as one",
-    ),
-    "merge": (
-        "loops belong to one stage each, and those of two stages are not made one",
-        "compute_at or reverse_compute_at: one block inside the other's loops",
-    ),
-    "unannotate": (
-        "a trace only adds, and what was asked of a loop stays asked",
-        "annotate(loop, key, value) with another value; or a schedule made anew",
-    ),
-    "loop_partition": (
-        "lowering cuts loops into borders and interior by itself",
-        "annotate(loop, 'pragma_loop_partition_hint', 0) where it should not",
-    ),
-    "sample_partitioned_tile": ("only tilings without conditions are drawn", "sample_perfect_tile(loop, n)"),
-    "reorder_block_iter_var": (
-        "the axes of a block have no order of execution: its loops do",
-        "reorder(loops); or transform_layout for the order in memory",
-    ),
-    "transform_block_layout": (_EDITS, "transform_layout(block, ('write', 0), index_map), whose loops follow"),
-    "set_axis_separator": (
-        "memory has one dimension here",
-        "transform_layout with te.AXIS_SEPARATOR between the indices, which is accepted and changes nothing",
-    ),
-    "reindex": (_EDITS, "cache_read or cache_write, and transform_layout of the copy"),
-    "reindex_cache_read": (_EDITS, "cache_read, and transform_layout(copy, ('write', 0), index_map)"),
-    "reindex_cache_write": (_EDITS, "cache_write, and transform_layout(block, ('write', 0), index_map)"),
-    "cache_inplace": ("a tensor is computed once and not overwritten", "cache_read or cache_write"),
-    "cache_index": (
-        "common parts of indices are found by the compiler, without being stored",
-        "a te.compute of the indices, where a table is what is wanted",
-    ),
-    "read_at": ("a copy is a block of its own", "cache_read(block, ..), and compute_at(copy, loop)"),
-    "write_at": ("a copy is a block of its own", "cache_write(block, ..), and reverse_compute_at(copy, loop)"),
-    "decompose_padding": ("lowering cuts padded blocks into border and interior by itself", "nothing: leave it out"),
-    "pad_einsum": (_EDITS, "split(.., tail='round_up') of the te schedule, sch.schedule, which pads storage"),
-    "unsafe_set_dtype": (_EDITS, ".astype(..) in the te.compute"),
-    "unsafe_hide_buffer_access": ("what is read and written is known from the te.compute", "nothing: leave it out"),
-}
-
 
 def _refusing(name: str, why: str, legal: str) -> Any:
     def refuse(self: BlockSchedule, *args: Any, **options: Any) -> Any:
@@ -594,5 +568,5 @@ def _refusing(name: str, why: str, legal: str) -> Any:
     return refuse
 
 
-for _name, _texts in _REFUSED.items():
+for _name, _texts in REFUSED.items():
     setattr(BlockSchedule, _name, _refusing(_name, *_texts))

@@ -34,6 +34,7 @@ from autosched.tvm import (
     instrument,
     ir,
     nd,
+    rpc,
     runtime,
     script,
     target,
@@ -42,7 +43,7 @@ from autosched.tvm import (
     tir,
     transform,
 )
-from autosched.tvm._missing import MODULES, missing
+from autosched.tvm._missing import FORMER, MODULES, missing
 from autosched.tvm.devices import device as device
 from autosched.tvm.driver import build as build
 from autosched.tvm.driver import lower as lower
@@ -53,6 +54,8 @@ TVMError = AutoschedError
 cl = opencl
 gpu = cuda
 context = device
+build_config = transform.build_config
+load_json, save_json = ir.load_json, ir.save_json
 __version__ = "0.19.0"
 
 #: where else TVM has a module -> the module
@@ -81,9 +84,10 @@ for _name, _module in _ALIASES.items():
 
 #: names that were directly in `tvm` in TVM 0.5 and 0.6
 _OLD_TE = (
-    "all any ceil comm_reducer compute const create_schedule erf exp extern floor if_then_else log max max_value min "
-    "min_value placeholder popcount power reduce_axis round scan sigmoid size_var sqrt sum tag_scope tanh "
-    "thread_axis trunc truncdiv truncmod floordiv floormod indexdiv indexmod var schedule"
+    "all any ceil comm_reducer compute const create_schedule decl_tensor_intrin erf exp extern floor "
+    "if_then_else log max max_value min min_value placeholder popcount power reduce_axis round scan sigmoid "
+    "size_var sqrt sum tag_scope tanh thread_axis trunc truncdiv truncmod floordiv floormod indexdiv indexmod "
+    "var schedule"
 ).split()
 _OLD_TIR = (
     "call_extern call_intrin call_llvm_intrin call_packed call_pure_extern call_pure_intrin decl_buffer ir_builder "
@@ -94,12 +98,14 @@ _OLD_TIR = (
 _DEVICES = dict.fromkeys(
     ("metal", "vulkan", "rocm", "webgpu", "hexagon", "vpi", "ext_dev", "mtl"), "devices: tvm.cpu, tvm.opencl, tvm.cuda"
 )
+_SCOPES = "with ib.for_range(..), ib.if_scope(..), ib.new_scope(): what they return is Python's context manager"
+vars(builder)["__getattr__"] = missing("tir.ir_builder", vars(builder), {"WithScope": _SCOPES})
 _missing = missing("", globals(), MODULES | _DEVICES)
 
 
 def __getattr__(name: str) -> Any:
     # topi lets operators take whole tensors when it is imported, tuners and models load the tuning loop: on first use
-    if name in ("topi", "autotvm", "auto_scheduler", "relay"):
+    if name in ("topi", "autotvm", "auto_scheduler", "relay") or name in FORMER:
         return import_module(f"autosched.tvm.{name}")
     if name in _OLD_TE:
         return getattr(te, name)

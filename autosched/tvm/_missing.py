@@ -7,7 +7,9 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 from autosched.errors import UsageError, asked_at
@@ -83,10 +85,14 @@ MODULES = {
     "relay": _MODELS,
     "parser": _MODELS,
     "contrib.relay_viz": "autosched show MODEL.onnx",
+    "ir_pass": "tvm.arith.Analyzer().simplify, tir.stmt_functor and tir.transform",
+    "make": "the classes of tvm.tir: tir.For(..), tir.Add(..)",
+    "api": "the same names in tvm and tvm.te",
+    "intrin": "tvm.ir.register_intrin_lowering",
+    "generic": "arithmetic on expressions",
     "contrib.debugger": "autosched run model.onnx --profile, --verify",
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "dlight": "autosched.tune, or the default schedule of a build without one",
-    "rpc": _HERE,
     "contrib.rpc": _HERE,
     "exec": f"python -m autosched --help; {_HERE}",
     "micro": "target 'c' makes portable C99",
@@ -151,15 +157,53 @@ def replacement(dotted: str) -> str:
 _ANY = "python -m autosched.tvm.coverage FILE.py lists all names of a program that are not here"
 
 
-class _MissingModules(MetaPathFinder):
-    """Raises the error of `import autosched.tvm.NAME` for a module that is not here, and of `from autosched.tvm.x
-    import NAME`: no other finder has it."""
+#: what modules were called before TVM 0.8 -> what they are called since
+FORMER = {
+    "contrib.graph_runtime": "contrib.graph_executor",
+    "contrib.util": "contrib.utils",
+    "topi.util": "topi.utils",
+    "topi.nn.util": "topi.nn.utils",
+    "autotvm.util": "autotvm.utils",
+    "module": "runtime",
+    "ndarray": "nd",
+    "hybrid": "te.hybrid",
+    "schedule": "te.schedule",
+    "tensor": "te",
+    "expr": "tir",
+    "stmt": "tir",
+    "ir_builder": "tir.ir_builder",
+    "build_module": "driver",
+}
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+
+class Alias(Loader):
+    """Loads a module as another one, which keeps its own specification."""
+
+    spec: ModuleSpec | None = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(self.name)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
+
+
+class _MissingModules(MetaPathFinder):
+    """Finds modules by former names. Raises the error of `import autosched.tvm.NAME` for a module that is not here, and
+    of `from autosched.tvm.x import NAME`: no other finder has it."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         name = fullname.removeprefix("autosched.tvm.")
         parent, _, last = fullname.rpartition(".")
         if name == fullname or last.startswith("__"):
-            return
+            return None
+        if name in FORMER:
+            return ModuleSpec(fullname, Alias(f"autosched.tvm.{FORMER[name]}"), is_package=True)
         legal = replacement(name)
         if not legal and parent in sys.modules:
             try:

@@ -408,7 +408,7 @@ def origin_op(s: Stage) -> Operation:
     return known[0] if known else s.tensor.op
 
 
-attach(Stage, attach_stage=alias("attach.stage"))
+attach(Stage, attach_stage=alias("attach.stage"), name_hint=property(lambda stage: stage.name))
 # outputs of a schedule are tensors here, operations in TVM
 attach(Tensor, output=lambda t, index: t.op.output(index))
 attach(Tensor, **{name: alias(f"op.{name}") for name in ("axis", "body", "input_tensors", "num_outputs", "tag")})

@@ -10,43 +10,35 @@ from __future__ import annotations
 
 import runpy
 import sys
-from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
 from autosched.errors import UsageError
+from autosched.tvm._missing import Alias
 
 _OURS = __package__ or "autosched.tvm"
 
 
-class _Alias(Loader):
-    """Loads `tvm.x` as the module `autosched.tvm.x`, which keeps its own specification."""
-
-    spec: ModuleSpec | None = None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = import_module(_OURS + spec.name.removeprefix("tvm"))
-        self.spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec
+def _name_here(fullname: str) -> str:
+    """What a module is called here: `tvm.x`, and `topi.x`, which was a package of its own before TVM 0.7. Empty for any
+    other."""
+    top, dot, rest = fullname.partition(".")
+    inside = {"tvm": _OURS, "topi": f"{_OURS}.topi"}.get(top)
+    return f"{inside}{dot}{rest}" if inside else ""
 
 
 class _Finder(MetaPathFinder):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if fullname != "tvm" and not fullname.startswith("tvm."):
+        name = _name_here(fullname)
+        if not name or find_spec(name) is None:
             return None
-        if find_spec(_OURS + fullname.removeprefix("tvm")) is None:
-            return None
-        return ModuleSpec(fullname, _Alias(), is_package=True)
+        return ModuleSpec(fullname, Alias(name), is_package=True)
 
 
 def install() -> None:
-    """Answer every later `import tvm`, also where TVM is installed.
+    """Answer every later `import tvm`, also where TVM is installed, and `import topi` of programs for TVM 0.5 and 0.6.
 
     Raises UsageError if TVM itself has been imported: its objects and those of this package do not mix.
     """

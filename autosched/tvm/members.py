@@ -66,7 +66,6 @@ tell(
     "te.Stage",
     {
         "is_opengl": "targets: llvm, c, opencl, cuda",
-        "name_hint": "s[B].op.name",
         "iter_vars": "s[B].op.axis, s[B].op.reduce_axis",
         "reads": "s[B].op.input_tensors, sch.get_producers(block)",
         "writes": "s[B].tensor, sch.get_consumers(block)",

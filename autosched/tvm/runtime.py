@@ -68,6 +68,9 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Any:
     return factory_of(module, os.fspath(path))
 
 
+load = load_module
+
+
 def save_param_dict(params: Mapping[str, Any]) -> bytes:
     """Arrays by name as bytes, for `load_param_dict`: those of an .npz file."""
     file = io.BytesIO()

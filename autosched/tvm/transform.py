@@ -423,6 +423,24 @@ class PassContext:
         return f"PassContext(opt_level={self.opt_level}, config={self.config})"
 
 
+#: options of `build_config` that say what holds here anyway, or nothing
+_NO_MATTER = (
+    "data_alignment offset_factor partition_const_loop double_buffer_split_loop restricted_func detect_global_barrier "
+    "dump_pass_ir disable_assert disable_select_rewriting"
+).split()
+
+
+def build_config(**options: Any) -> PassContext:
+    """The context that TVM 0.5 to 0.7 called so: `auto_unroll_max_step=64` is now "tir.UnrollLoop", and so on.
+
+    Raises UsageError for an unknown option.
+    """
+    unroll = {"explicit_unroll": options.pop("unroll_explicit")} if "unroll_explicit" in options else {}
+    unroll |= {k.replace("unroll_", ""): options.pop(k) for k in [*options] if k.startswith("auto_unroll_")}
+    config: dict[str, Any] = {"tir.UnrollLoop": unroll} if unroll else {}
+    return PassContext(config=config | {f"tir.{k}": v for k, v in options.items() if k not in _NO_MATTER})
+
+
 def _tell(instrument: Any, event: str, *args: Any) -> Any:
     method = getattr(instrument, event, None)
     return None if method is None else method(*args)

@@ -353,6 +353,17 @@ s = create_schedule(B)
                 _same(Time(("A", "A.local", "B"))),
             ),
             Example(
+                "reindex",
+                """
+A = te.placeholder((4, 4), name="A")
+B = te.compute((4, 4), lambda i, j: A[j, i] + 1, name="B")
+s = create_schedule(B)
+""",
+                "copy = s.reindex(B, A)",
+                "A, B",
+                _same(Time(("A", "A.reindex", "B"))),
+            ),
+            Example(
                 "cache_write",
                 _grid(4, 4) + 's[B].reorder("x", "y")\n',
                 'cache = s.cache_write(B, "local")',

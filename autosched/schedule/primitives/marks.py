@@ -107,7 +107,7 @@ def unroll(s: Schedule, stage: Stage, var: Any) -> None:
     computed(stage)
     chosen = leaf(stage, var, init=True)
     outside_intrinsic(chosen, "unroll")
-    chosen.kind = "unroll"
+    chosen.kind, chosen.thread = "unroll", ""
 
 
 @primitive(K.LOOP, K.NAME, copies=lambda i: str(i.args[1]).startswith("threadIdx"))
@@ -149,7 +149,8 @@ def tensorize(s: Schedule, stage: Stage, var: Any, tensor_intrin: Any) -> None:
         for k: C[..] += A[k]*B[.., k]
 
     Lowering makes sure that those loops compute just what the intrinsic does, and says what differs.
-    Where loops of a reduction stay outside, the intrinsic's reset and update are used.
+    Where loops of a reduction stay outside, the intrinsic's reset and update are used. A later call takes the place of
+    an earlier one.
     """
     found = tensor_intrin if isinstance(tensor_intrin, TensorIntrin) else find_tensor_intrin(str(tensor_intrin))
     if found is None:
@@ -161,11 +162,13 @@ def tensorize(s: Schedule, stage: Stage, var: Any, tensor_intrin: Any) -> None:
     if not isinstance(stage.op, ComputeOp) or stage.op.num_outputs != 1:
         raise Illegal(f"{stage.name} is not a computation of one output", "tensorize one that is")
     inside = stage.loops[stage.loops.index(chosen) :]
-    marked = [x for x in inside if x.kind != "serial"]
+    marked = [x for x in inside if x.kind not in ("serial", "tensorize")]
     if marked:
         raise Illegal(
             f"{marked[0]!r} would be inside the intrinsic", "loops that are not marked; the intrinsic says how it runs"
         )
+    if stage.intrinsic is not None:
+        stage.intrinsic[0].kind = "serial"
     stage.intrinsic = (chosen, found)
     chosen.kind = "tensorize"
 

@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
+from autosched.ir.expr import Expr
+from autosched.ir.prove import is_integer_index
 from autosched.ir.visit import post_order
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
@@ -396,7 +398,7 @@ def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> di
     starts_anew(s, stage, action)
     own = {a.var: a for a in stage.axis}
     reads = (e for body in stage.body for e in post_order(body) if e.op == "read")
-    places = {e.args for e in reads if e.value in producer.op.outputs}
+    places = {tuple(map(_without_casts, e.args)) for e in reads if e.value in producer.op.outputs}
     indices = next(iter(places))
     if len(places) > 1 or any(i not in own for i in indices) or len(set(indices)) != len(indices):
         read = "; ".join(f"{producer.name}[{', '.join(map(repr, p))}]" for p in sorted(places, key=str))
@@ -405,6 +407,13 @@ def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> di
             f"compute {producer.name} at a loop of {stage.name} by compute_at",
         )
     return {a: own[i] for a, i in zip(producer.axis, indices, strict=True)}
+
+
+def _without_casts(i: Expr) -> Expr:
+    """An index, whatever integer type it is cast to: it is a number all the same."""
+    while i.op == "cast" and is_integer_index(i) and is_integer_index(i.args[0]):
+        i = i.args[0]
+    return i
 
 
 def _take_over(s: Schedule, stage: Stage, producer: Stage, outer: list[Loop], axes: dict[IterVar, IterVar]) -> None:

@@ -1,4 +1,8 @@
-"""`tvm.contrib.clang`: C as LLVM assembly, for `import_llvm`, where clang is installed."""
+"""`tvm.contrib.clang`: C as LLVM assembly, for `import_llvm`.
+
+Without clang the C compiler of this machine makes assembly, which stands in the LLVM assembly as it is (`module asm`):
+its functions can be called, and not be inlined.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autosched.errors import BuildError
-from autosched.runtime.c_compiler import Compiler
+from autosched.runtime.c_compiler import Compiler, require_compiler
 from autosched.tvm._missing import missing
 
 _LEGAL = "clang on the PATH; for C functions alone: autosched.runtime.registry.import_c(source), with any compiler"
@@ -29,9 +33,11 @@ def create_llvm(
 ) -> str:
     """The LLVM assembly of C or C++ files, or of such source itself; also written to `output`.
 
-    Raises BuildError with clang's complaints, or if there is none.
+    cc: the clang to use; without it the newest on the PATH, else the C compiler, whose assembly is wrapped
+
+    Raises BuildError with the compiler's complaints, or if there is none.
     """
-    command = cc or find_clang()[0]
+    command = cc or next(iter(find_clang(required=False)), None)
     listed = [inputs] if isinstance(inputs, str) else list(inputs)
     with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
         to = Path(output or Path(folder, "output.ll"))
@@ -41,9 +47,25 @@ def create_llvm(
             files.append(Path(given) if is_file else Path(folder, f"input{k}.cc"))
             if not is_file:
                 files[-1].write_text(given, encoding="utf-8")
-        flags = ["-O3", "-emit-llvm", "-S", *(options or ())]
-        Compiler((command,), ()).run([*flags, *map(str, files), "-o", str(to)], "create_llvm")
-        return to.read_text(encoding="utf-8")
+        if command is not None:
+            flags = ["-O3", "-emit-llvm", "-S", *(options or ())]
+            Compiler((command,), ()).run([*flags, *map(str, files), "-o", str(to)], "create_llvm")
+            return to.read_text(encoding="utf-8")
+        texts = []
+        for k, file in enumerate(files):
+            made = Path(folder, f"output{k}.s")
+            flags = ["-O3", "-S", "-fPIC", "-fno-asynchronous-unwind-tables", *(options or ())]
+            require_compiler("create_llvm").run([*flags, str(file), "-o", str(made)], "create_llvm")
+            texts.append(made.read_text(encoding="utf-8"))
+        whole = "".join(f'module asm "{_quoted(line)}"\n' for text in texts for line in text.splitlines())
+        to.write_text(whole, encoding="utf-8")
+        return whole
+
+
+def _quoted(line: str) -> str:
+    """A line as LLVM's strings spell it."""
+    plain = (chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in line.encode())
+    return "".join(plain)
 
 
 __getattr__ = missing("contrib.clang", globals())

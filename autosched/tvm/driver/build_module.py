@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from autosched.building import build as build_schedule
 from autosched.errors import UsageError
 from autosched.ir.attached import attach
-from autosched.ir.stmt import THREAD_TAGS, Buffer, For, Function, walk
+from autosched.ir.stmt import THREAD_TAGS, Buffer, For, Function, Launch, Produce, Seq, map_stmt, seq, walk
 from autosched.lowering.pipeline import Lowered, Structure, lower_structure
 from autosched.runtime.device import resolve_target
 from autosched.runtime.module import Module
@@ -23,10 +23,11 @@ from autosched.schedule.schedule import Schedule
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 from autosched.tir.module import IRModule, PrimFunc, module_of
-from autosched.tvm.attributes import follow_loops
+from autosched.tvm.attributes import follow_loops, of_tvm
 from autosched.tvm.clamping import clamped
 from autosched.tvm.scopes import shared
 from autosched.tvm.transform import PassContext
+from autosched.tvm.unread import guarded
 
 
 def lower(
@@ -45,11 +46,28 @@ def lower(
     if isinstance(inp, (IRModule, Function, PrimFunc)):
         module = inp if isinstance(inp, IRModule) else IRModule({inp.name: inp})
         loops = {k: f if isinstance(f, Function) else _lowered(f.schedule, f.args, k) for k, f in module.items()}
-        return IRModule(loops if simple_mode else {k: _finish(f, _target_for(f)) for k, f in loops.items()})
+        made = loops if simple_mode else {k: _finish(f, _target_for(f)) for k, f in loops.items()}
+        return IRModule({k: _without_labels(f) for k, f in made.items()})
     s, tensors = _schedule_of(inp, args, binds)
     f = _lowered(s, _completed(s, tensors, with_inputs=True), name, binds)
     is_done = simple_mode and not PassContext.current().option("tir.add_lower_pass")
-    return IRModule({name: f if is_done else _finish(f, _target_for(s))})
+    return IRModule({name: _without_labels(f if is_done else _finish(f, _target_for(s)))})
+
+
+def _without_labels(f: Function) -> Function:
+    """The function with loops directly in its body, as in TVM. Where stages share memory of a group, labels say where
+    barriers go."""
+    if any((isinstance(s, For) and s.thread) or isinstance(s, Launch) for s in walk(f.body)):
+        return f
+    if not any(isinstance(s, Produce) for s in walk(f.body)):
+        return f
+    body = map_stmt(
+        f.body, on_stmt=lambda s: s.body if isinstance(s, Produce) else seq(*s.stmts) if isinstance(s, Seq) else s
+    )
+    made = replace(f, body=body)
+    if f in _before:
+        _before[made] = _before[f]
+    return made
 
 
 def build(
@@ -109,7 +127,8 @@ def _schedule_of(
     follow_loops(inp)
     tensor_of = {buffer: tensor for tensor, buffer in (binds or {}).items()}
     given = [tensor_of.get(a, a) if isinstance(a, Buffer) else a for a in args]
-    return _with_outputs(shared(clamped(inp)), given), given
+    s = _with_outputs(shared(clamped(inp)), given)
+    return (guarded(s) if inp in of_tvm and not s.knobs else s), given
 
 
 def _with_outputs(s: Schedule, args: Sequence[Any]) -> Schedule:

@@ -9,12 +9,27 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 from autosched.errors import RecordError, UsageError
 from autosched.ir.expr import Expr
-from autosched.ir.stmt import Buffer, Function, Stmt, expressions, walk
-from autosched.ir.visit import post_order
+from autosched.ir.simplify import Analyzer, is_integer_index
+from autosched.ir.stmt import (
+    Allocate,
+    Buffer,
+    For,
+    Function,
+    Produce,
+    Seq,
+    Stmt,
+    Store,
+    expressions,
+    map_stmt,
+    seq,
+    walk,
+)
+from autosched.ir.visit import post_order, rebuild, rewrite
 from autosched.schedule.schedule import Schedule, replay
 from autosched.te.graph_json import graph_from_json, graph_to_json
 from autosched.te.tensor import Operation, Tensor, compute
@@ -56,8 +71,56 @@ def _loops_of(node: Any) -> Any:
     """Functions of blocks, and modules of them, as loops: these are compared."""
     if isinstance(node, PrimFunc):
         loops: Function = lower(node, simple_mode=True)[node.name]
-        return replace(loops, attrs=node.attrs)
+        return _plain(replace(loops, attrs=node.attrs))
+    if isinstance(node, Function):
+        return _plain(node)
     return IRModule({k: _loops_of(f) for k, f in node.items()}) if isinstance(node, IRModule) else node
+
+
+def _plain(f: Function) -> Function:
+    """The function without what says nothing about what it does: names of parts, hints, types and forms of indices,
+    and where memory is taken that is used later."""
+    taken: dict[Buffer, None] = {}
+
+    def on_stmt(s: Stmt) -> Stmt:
+        if isinstance(s, Allocate):
+            taken[s.buffer] = None
+        return s.body if isinstance(s, (Produce, Allocate)) else seq(*s.stmts) if isinstance(s, Seq) else s
+
+    an, ends = Analyzer(), dict[Expr, set[tuple[Expr, Expr]]]()
+    for s in walk(f.body):
+        if isinstance(s, For):
+            ends.setdefault(s.var, set()).add((s.start, s.extent))
+    for var, (*others, (start, extent)) in ends.items():
+        if not others and is_integer_index(start) and is_integer_index(extent):
+            an.bind(var, start, start + extent - 1)
+    body = map_stmt(f.body, partial(_plain_expr, an), on_stmt)
+    first = dict.fromkeys(s.buffer for s in walk(body) if isinstance(s, Store))
+    for buffer in reversed([*(b for b in first if b in taken), *(b for b in taken if b not in first)]):
+        body = Allocate(buffer, body)
+    return replace(f, body=body)
+
+
+#: types of indices, whose arithmetic is that of numbers in both
+_OF_PLACES = ("int32", "int64")
+
+
+def _is_place(e: Expr) -> bool:
+    return e.dtype in _OF_PLACES and is_integer_index(e)
+
+
+def _plain_expr(an: Analyzer, root: Expr) -> Expr:
+    def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
+        if e.op == "likely":
+            return args[0]
+        if e.op == "cast" and _is_place(e) and _is_place(e.args[0]):
+            return args[0]
+        if not any(map(is_integer_index, args)) or is_integer_index(e):
+            return None
+        return rebuild(e, tuple(an.simplify(a) if is_integer_index(a) else a for a in args))
+
+    made = rewrite(root, change)
+    return an.simplify(made) if is_integer_index(made) else made
 
 
 #: attributes that say nothing about what a function does
@@ -75,7 +138,7 @@ def _census(node: Any) -> Counter[str]:
     if isinstance(node, Function):
         return _census(node.body)
     if isinstance(node, Expr):
-        return Counter(f"{e.op} {e.dtype}" for e in post_order(node))
+        return Counter(e.op if _is_place(e) else f"{e.op} {e.dtype}" for e in post_order(node))
     if isinstance(node, Stmt):
         found = Counter(type(s).__name__ for s in walk(node))
         return sum((_census(e) for s in walk(node) for e in expressions(s)), found)
@@ -142,12 +205,13 @@ class _Comparison:
     def _exprs(self, a: Expr, b: Expr) -> bool:
         if a.op == "var":
             return self._vars(a, b)
-        if a.op != b.op or a.dtype != b.dtype or len(a.args) != len(b.args):
+        places = _is_place(a) and _is_place(b)
+        if a.op != b.op or (a.dtype != b.dtype and not places) or len(a.args) != len(b.args):
             return False
         if (id(a), id(b)) in self.equal:
             return True
         if a.op == "const":
-            return a is b
+            return a is b or (places and a.value == b.value)
         if a.op in ("reduce", "scatter"):
             alike = self._reductions(a.value, b.value)
         elif a.op in ("cast", "broadcast") or a.value is None:
@@ -162,7 +226,7 @@ class _Comparison:
     def _vars(self, a: Expr, b: Expr) -> bool:
         if a in self.partner or b in self.back:
             return self.partner.get(a) is b and self.back.get(b) is a
-        if b.op != "var" or a.dtype != b.dtype:
+        if b.op != "var" or (a.dtype != b.dtype and not (_is_place(a) and _is_place(b))):
             return False
         if a is not b and not self.free and not (a.value.role == b.value.role == "thread" and a.name == b.name):
             return False

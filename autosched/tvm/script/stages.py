@@ -18,7 +18,7 @@ from math import prod
 from typing import Any
 
 from autosched.errors import AutoschedError
-from autosched.ir.expr import Expr, compare, const, is_const, make, var, variables
+from autosched.ir.expr import Expr, as_expr, compare, const, is_const, make, var, variables
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
 from autosched.ir.stmt import Buffer, For, Let, Seq, Store
 from autosched.ir.visit import post_order, rewrite, substitute
@@ -108,12 +108,25 @@ def as_prim_func(signature: Signature, body: Any, attrs: dict[str, Any]) -> Prim
                 raise leaf.refuse("it stores to memory of several scopes")
             if scopes != {"global"}:
                 leaf.stage.set_scope(*scopes)
+            _align(leaf)
         for leaf in reversed(leaves):
             _schedule(s, leaf, leaves, an)
         s.verify()
     except AutoschedError as error:
         raise NoStages(f"{error.asked}: {error.why}") from None
     return PrimFunc(args, s, attrs)
+
+
+def _align(leaf: Leaf) -> None:
+    """`T.block_attr({"buffer_dim_align": [[buffer, dimension, factor, offset]]})`"""
+    stage = leaf.stage
+    assert stage is not None
+    for said in leaf.block.attrs.get("buffer_dim_align", ()):
+        parts = list(said) if isinstance(said, (list, tuple)) else []
+        numbers = [simplify(as_expr(n)) for n in parts]
+        if len(numbers) != 4 or any(n.op != "const" for n in numbers) or numbers[1].value >= len(stage.axis):
+            raise leaf.refuse(f"buffer_dim_align is a list of [buffer, dimension, factor, offset], and not {said!r}")
+        stage.storage_align(stage.axis[int(numbers[1].value)], *(int(n.value) for n in numbers[2:]))
 
 
 def _collect(s: Any, loops: list[For], found: list[Leaf]) -> None:

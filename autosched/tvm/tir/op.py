@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from autosched import te as _te
 from autosched.ir.bits import reinterpret as reinterpret
 from autosched.ir.calls import address_of as address_of
 from autosched.ir.calls import call_extern as call_extern
@@ -27,11 +28,25 @@ from autosched.tvm.te import multiply as multiply
 from autosched.tvm.te import spelled
 from autosched.tvm.te import subtract as subtract
 
+#: functions of `te` that `call_intrin` may name
+_FUNCTIONS = frozenset(
+    "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
+    "sigmoid floor ceil trunc round nearbyint fabs popcount power pow fmod atan2 hypot copysign nextafter ldexp "
+    "isnan isinf isfinite".split()
+)
+
 
 def call_intrin(dtype: Any, func_name: str, *args: Any, span: Any = None) -> Expr:
-    """`autosched.ir.calls.call_intrin`, which knows no name `tir.reinterpret`."""
-    if func_name == "tir.reinterpret":
+    """`autosched.ir.calls.call_intrin`, where functions of `te` go by their names, with `tir.` or, as before TVM 0.7,
+    without."""
+    name = func_name.removeprefix("tir.")
+    if name == "reinterpret":
         return reinterpret(dtype, *args)
+    function = getattr(_te, name, None) if name in _FUNCTIONS else None
+    if function is not None:
+        found: Expr = function(*args)
+        if found.dtype == dtype:
+            return found
     return _call_intrin(dtype, func_name, *args)
 
 

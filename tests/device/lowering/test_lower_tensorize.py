@@ -110,6 +110,19 @@ def test_a_reduction_that_goes_on_outside(parts: int, golden: Golden) -> None:
     golden(str(lower(s, args)), f"gemv_{parts}")
 
 
+def test_the_last_intrinsic_is_the_one() -> None:
+    args, s = matmul()
+    c = args[2]
+    jo, ji = s[c].split("j", factor=16)
+    s[c].tensorize(ji, gemv(16, 24))
+    ko, ki = s[c].split("k", factor=8)
+    s[c].reorder("i", jo, ko, ji, ki)
+    s[c].tensorize(ji, gemv(16, 8, 3))
+    assert [x.name for x in s[c].loops if x.kind == "tensorize"] == ["j.inner"]
+    everywhere(args, s)
+    assert_roundtrip(s, args)
+
+
 @pytest.mark.parametrize("parts", [2, 3])
 def test_a_reduction_of_nothing_by_tiles(parts: int) -> None:
     """Where the intrinsic sets the elements with the first step, there may be no first step."""

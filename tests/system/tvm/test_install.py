@@ -95,6 +95,7 @@ def test_a_program_that_imports_tvm(tmp_path: Path) -> None:
     program.write_text(
         "import sys, tvm, tvm.contrib.cc\nfrom tvm import te\nimport autosched.tvm\n"
         "assert tvm is autosched.tvm and te is autosched.tvm.te and tvm.contrib.cc is autosched.tvm.contrib.cc\n"
+        "import topi, tvm.contrib.util\nfrom topi.util import get_const_tuple\nassert topi is tvm.topi\n"
         "print(sys.argv[1:], tvm.__spec__.name)\nimport tvm.nothing_like_it\n"
     )
     words = ["-m", "autosched.tvm.install", str(program), "--n", "1"]

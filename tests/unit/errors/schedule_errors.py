@@ -36,6 +36,14 @@ def tuples() -> Schedule:
     return create_schedule(te.compute((n,), lambda i: value[i] + 1, name="U"))
 
 
+def doubly_read() -> Schedule:
+    """A[8, 8] -> B, a sum with the transpose -> C, B moved by one."""
+    a = te.placeholder((8, 8), name="A")
+    b = te.compute((8, 8), lambda i, j: a[i, j] + a[j, i], name="B")
+    c = te.compute((8, 8), lambda i, j: te.if_then_else(j > 0, b[i, j - 1], 0.0), name="C")
+    return create_schedule(c)
+
+
 def several_sums() -> Schedule:
     """X[8, 8] -> P, Q: sums of rows; R: sums of rows that begin at 1; T: of X and P; V: of part of a row; W: of rows of 4."""
     x = te.placeholder((8, 8), name="X")
@@ -326,6 +334,12 @@ CASES: Cases = {
             ten_elements,
             lambda s: (s["Z"].decompose_reduction("k"), s["Z"].inline_reduction()),
         ),
+    },
+    "reindex": {
+        "reindex what is not read": lambda s: s.reindex("S", "A"),
+        "reindex what is read at two places": (doubly_read, lambda s: s.reindex("B", "A")),
+        "reindex what a condition guards": (doubly_read, lambda s: s.reindex("C", "B")),
+        "reindex in a scan": (scanned, lambda s: s.reindex("S1", "X")),
     },
     "offset_bytes": {
         "offset bytes of a sum of something else": lambda s: s.offset_bytes("S", "C"),

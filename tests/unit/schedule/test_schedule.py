@@ -194,6 +194,7 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s.cache_write("B", "global"),
     ),
     "cache_read": lambda s: (s.cache_read("B", "local", ["C"]), s["B.local"].compute_at(s["C"], "i")),
+    "reindex": lambda s: (s.reindex("S", "C"), s["C.reindex"].compute_at(s["S"], "i")),
     "cache_read_of_an_input": lambda s: s.cache_read("A", "global"),
     "rfactor": lambda s: s.rfactor("S", "k"),
     # The partial sums of a row side by side, so that they are the lanes of a vector.

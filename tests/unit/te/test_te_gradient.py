@@ -153,7 +153,14 @@ def test_clamps_and_gathers_scatter() -> None:
     np.testing.assert_allclose(te.reference([x, at, head, dx], [xs, index, hs])[0], wanted)
 
 
-@pytest.mark.parametrize("combine", [te.max, te.min, te.prod])
+OWN = [
+    te.comm_reducer(lambda x, y: x * y, lambda t: te.const(1, t), name="times"),
+    te.comm_reducer(lambda x, y: y + x, lambda t: te.const(0, t), name="plus"),
+    te.comm_reducer(te.max, te.min_value, name="largest"),
+]
+
+
+@pytest.mark.parametrize("combine", [te.max, te.min, te.prod, *OWN])
 def test_other_reductions(combine: Callable[..., object]) -> None:
     x = te.placeholder((3, 4), F64, name="x")
     k = te.reduce_axis((1, 4), "k")
@@ -210,6 +217,9 @@ def test_misuse() -> None:
     y = te.compute((2,), lambda k: x[k] * 2, name="y")
     with pytest.raises(UsageError, match="i holds int32"):
         te.gradient(y, [i])
+    k, odd = te.reduce_axis((0, 2), "k"), te.comm_reducer(lambda a, b: a + b, lambda t: te.const(1, t), name="odd")
+    with pytest.raises(UsageError, match="reduced in a way of one's own"):
+        te.gradient(te.compute((1,), lambda _: odd(x[k], axis=k), name="o"), [x])
     with pytest.raises(UsageError, match="is no head for"):
         te.gradient(y, [x], te.placeholder((3,), F64, name="h"))
     state = te.placeholder((4, 2), F64, name="state")

@@ -263,6 +263,17 @@ def layout_by_stages(s: Schedule) -> None:
     s["C"].transform_layout(lambda i, j: [j, i])
 
 
+def reindexed_by_blocks(s: tir.Schedule) -> None:
+    s.compute_at(s.reindex("D", ("read", 0)), s.get_loops(s.get_block("D"))[0])
+    s.reindex(s.get_block("C"), ("write", 0))
+
+
+def reindexed_by_stages(s: Schedule) -> None:
+    copy = s.reindex("D", "C")
+    s[copy].compute_at(s["D"], "y")
+    s.cache_write("C", "global", keep_loops=True)
+
+
 def rolling_by_blocks(s: tir.Schedule) -> None:
     block = s.get_block("B")
     s.compute_at(block, s.get_loops(s.get_block("C"))[0])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched import tvm
-from autosched.errors import BuildError, FileError, UsageError
+from autosched.errors import BuildError, DeviceError, FileError, UsageError
 from autosched.tvm import te
 from autosched.tvm.contrib import cblas, clang, dnnl, mkl, nvcc, pickle_memoize, random, sparse, tedd, utils
 
@@ -206,11 +206,50 @@ def test_compilers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_PATH", raising=False)
     assert clang.find_clang(required=False) == []
     with pytest.raises(BuildError, match="there is no clang on this machine\n  clang on the PATH; .*import_c"):
+        clang.find_clang()
+    with pytest.raises(BuildError, match="no C compiler is found"):
         clang.create_llvm("int f(void) { return 1; }\n")
     with pytest.raises(BuildError, match="there is no nvcc on this machine"):
         nvcc.compile_cuda("", arch="sm_80")
     with pytest.raises(BuildError, match="it does not answer"):
         nvcc.get_cuda_version("/nowhere")
+
+
+@pytest.mark.parametrize("there_is_clang", [True, False])
+def test_functions_of_c_in_llvm_assembly(there_is_clang: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not there_is_clang:
+        monkeypatch.setattr(clang, "find_clang", lambda required=True: [])
+    elif not clang.find_clang(required=False):
+        pytest.skip("no clang")
+    name = f"thrice{there_is_clang}"
+    source = f'static int own(int x) {{ return x + 2 * x; }}\nextern "C" int {name}(int x) {{ return own(x); }}\n'
+    text = clang.create_llvm(source, output=str(tmp_path / "x.ll"))
+    assert (tmp_path / "x.ll").read_text() == text
+    b = te.compute((5,), lambda i: tvm.tir.call_extern("int32", name, i), name="b")
+    s = te.create_schedule(b.op)
+    s[b].pragma(b.op.axis[0], "import_llvm", text)
+    np.testing.assert_array_equal(tvm.build(s, [b], "llvm")(), 3 * np.arange(5))
+
+
+def test_a_session_with_this_machine(tmp_path: Path) -> None:
+    b = te.compute((4, 6), lambda i, j: A[i, j] + 1.0, name="b")
+    function = tvm.build(te.create_schedule(b.op), [A, b], "llvm")
+    remote = tvm.rpc.LocalSession()
+    for file in ("lib.so", "lib.tar"):
+        function.export_library(str(tmp_path / file))
+        remote.upload(str(tmp_path / file))
+        a, out = tvm.nd.array(np.ones((4, 6), "float32"), remote.cpu()), tvm.nd.empty((4, 6), "float32", remote.cpu())
+        remote.load_module(file)(a, out)
+        np.testing.assert_array_equal(out.numpy(), np.full((4, 6), 2.0))
+    remote.upload(b"abc", "below/x")
+    assert remote.download("below/x") == b"abc" and remote.list_files() == ["below", "lib.so", "lib.tar"]
+    remote.remove("lib.so")
+    with pytest.raises(UsageError, match="no such file was uploaded\n  files: below/x, lib.tar"):
+        remote.load_module("lib.so")
+    with pytest.raises(UsageError, match="leads out of the session's folder"):
+        remote.upload(b"abc", "../x")
+    with pytest.raises(DeviceError, match="there is no remote execution\n  rpc.LocalSession"):
+        tvm.rpc.connect("10.0.0.1", 9090)
 
 
 def test_paths_and_programs(tmp_path: Path) -> None:

@@ -195,3 +195,26 @@ def test_the_same_bits() -> None:
     x = np.arange(4, dtype="int32") + 2**30
     np.testing.assert_array_equal(tvm.build(te.create_schedule(B.op), [A, B])(x), (x + 2).view("float32"))
     assert tir.reinterpret("int32", A[0].astype("float32")).dtype == "int32"
+
+
+@pytest.mark.parametrize("simple_mode", [True, False])
+def test_loops_are_directly_in_the_body(simple_mode: bool) -> None:
+    a = te.placeholder((4, 8), name="A")
+    b = te.compute((4, 8), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((4, 8), lambda i, j: b[i, j] * 2, name="C")
+    s = te.create_schedule(c.op)
+    s[b].compute_at(s[c], c.op.axis[0])
+    function = tvm.lower(s, [a, c], simple_mode=simple_mode)["main"]
+    assert isinstance(function.body, tvm.tir.For) and not isinstance(function.body.body, tvm.tir.For)
+    x, y = np.ones((4, 8), "float32"), np.zeros((4, 8), "float32")
+    tvm.build(tvm.lower(s, [a, c], simple_mode=simple_mode), target="llvm")(x, y)
+    np.testing.assert_array_equal(y, 4 * x)
+
+
+def test_buffers_of_an_intrinsic_go_by_number() -> None:
+    x = te.placeholder((4,), name="x")
+    z = te.compute((4,), lambda i: x[i] + 1, name="z")
+    made = te.decl_tensor_intrin(z.op, lambda ins, outs: tvm.tir.call_packed("f", ins[0], outs[0]))
+    assert (made.buffers[0], made.buffers[1]) == (made.buffers[x], made.buffers[z])
+    with pytest.raises(KeyError):
+        made.buffers[2]

@@ -1,0 +1,48 @@
+"""Calls of TVM's `tir.Schedule` that this model of schedules has no place for."""
+
+from __future__ import annotations
+
+_EDITS = "a block computes what te.compute says; schedules move and store it, and do not edit it"
+
+#: name -> why not, and what to write instead
+REFUSED: dict[str, tuple[str, str]] = {
+    "blockize": (
+        "a block is a stage, and the loops around it are not blocks of their own",
+        "tensorize(loop, intrinsic): it takes the loops from there on inwards as one",
+    ),
+    "merge": (
+        "loops belong to one stage each, and those of two stages are not made one",
+        "compute_at or reverse_compute_at: one block inside the other's loops",
+    ),
+    "unannotate": (
+        "a trace only adds, and what was asked of a loop stays asked",
+        "annotate(loop, key, value) with another value; or a schedule made anew",
+    ),
+    "loop_partition": (
+        "lowering cuts loops into borders and interior by itself",
+        "annotate(loop, 'pragma_loop_partition_hint', 0) where it should not",
+    ),
+    "sample_partitioned_tile": ("only tilings without conditions are drawn", "sample_perfect_tile(loop, n)"),
+    "reorder_block_iter_var": (
+        "the axes of a block have no order of execution: its loops do",
+        "reorder(loops); or transform_layout for the order in memory",
+    ),
+    "transform_block_layout": (_EDITS, "transform_layout(block, ('write', 0), index_map), whose loops follow"),
+    "set_axis_separator": (
+        "memory has one dimension here",
+        "transform_layout with te.AXIS_SEPARATOR between the indices, which is accepted and changes nothing",
+    ),
+    "reindex_cache_read": (_EDITS, "cache_read, and transform_layout(copy, ('write', 0), index_map)"),
+    "reindex_cache_write": (_EDITS, "cache_write, and transform_layout(block, ('write', 0), index_map)"),
+    "cache_inplace": ("a tensor is computed once and not overwritten", "cache_read or cache_write"),
+    "cache_index": (
+        "common parts of indices are found by the compiler, without being stored",
+        "a te.compute of the indices, where a table is what is wanted",
+    ),
+    "read_at": ("a copy is a block of its own", "cache_read(block, ..), and compute_at(copy, loop)"),
+    "write_at": ("a copy is a block of its own", "cache_write(block, ..), and reverse_compute_at(copy, loop)"),
+    "decompose_padding": ("lowering cuts padded blocks into border and interior by itself", "nothing: leave it out"),
+    "pad_einsum": (_EDITS, "split(.., tail='round_up') of the te schedule, sch.schedule, which pads storage"),
+    "unsafe_set_dtype": (_EDITS, ".astype(..) in the te.compute"),
+    "unsafe_hide_buffer_access": ("what is read and written is known from the te.compute", "nothing: leave it out"),
+}
