@@ -196,13 +196,14 @@ class Footprints:
 
 
 def _without_clamps(index: Expr) -> Expr:
-    """Of each clamp the side that moves."""
+    """Of each clamp the side that moves, and of what is wrapped around a border the side that is not."""
     done: dict[Expr, Expr] = {}
     for e in post_order(index):
         args = tuple(done[a] for a in e.args)
         moving = [a for a in args if any(v.value.role not in ("size", "knob") for v in variables(a))]
-        clamp = e.op in ("min", "max") and len(moving) == 1
-        done[e] = moving[0] if clamp else rebuild(e, args) if args else e
+        inside = [a for a in args[1:] if all(x.op != "floormod" for x in post_order(a))] if e.op == "select" else moving
+        clamp = e.op in ("min", "max", "select") and len(inside) == 1
+        done[e] = inside[0] if clamp else rebuild(e, args) if args else e
     return done[index]
 
 
