@@ -94,8 +94,9 @@ class WorkloadFunction(Generic[P]):
     def __init__(
         self, fn: Callable[P, object], inputs: Callable[..., Sequence[Array]] | None, strict: bool = False
     ) -> None:
-        is_function = callable(fn) and isinstance(getattr(fn, "__name__", None), str)
-        expect(fn, "a function with a name", is_function, self.decorator)
+        name = getattr(fn, "__name__", None)  # records are kept in files of this name: that of a lambda is none
+        is_function = callable(fn) and isinstance(name, str) and name.isidentifier() and name.isascii()
+        expect(fn, "a function with a name of letters, digits and _", is_function, self.decorator)
         self.fn = fn
         self.strict = strict
         self.name = fn.__name__

@@ -7,7 +7,7 @@ import pytest
 
 import autosched
 from autosched import te, template, workload
-from autosched.errors import ScheduleError, UsageError, WorkloadError
+from autosched.errors import ScheduleError, UsageError, UsageTypeError, WorkloadError
 from autosched.lowering import lower_structure
 from autosched.schedule import Schedule
 from autosched.search.points import Points
@@ -117,6 +117,11 @@ def test_a_workloads_own_inputs_are_given_parameters_and_sizes() -> None:
 
     assert rows().sample_inputs()[0].shape == (5, 2)
     assert rows(3).sample_inputs({"n": 4})[0].tolist() == [[7] * 3] * 4
+
+
+def test_a_lambda_has_no_name_for_its_records() -> None:
+    with pytest.raises(UsageTypeError, match="is not a function with a name of letters"):
+        workload(lambda n: [n])
 
 
 def test_an_unknown_size() -> None:
