@@ -94,9 +94,8 @@ class WorkloadFunction(Generic[P]):
     def __init__(
         self, fn: Callable[P, object], inputs: Callable[..., Sequence[Array]] | None, strict: bool = False
     ) -> None:
-        name = getattr(fn, "__name__", None)  # records are kept in files of this name: that of a lambda is none
-        is_function = callable(fn) and isinstance(name, str) and name.isidentifier() and name.isascii()
-        expect(fn, "a function with a name of letters, digits and _", is_function, self.decorator)
+        is_function = callable(fn) and isinstance(getattr(fn, "__name__", None), str)
+        expect(fn, "a function with a name", is_function, self.decorator)
         self.fn = fn
         self.strict = strict
         self.name = fn.__name__
@@ -358,6 +357,8 @@ def workload(
     expect(inputs, "a function that returns arrays", callable(inputs) or inputs is None, "@workload(inputs=..)")
 
     def made(f: Callable[..., object]) -> WorkloadFunction[...]:
+        is_named = getattr(f, "__name__", "") != "<lambda>"  # records are kept in files of this name
+        expect(f, "a function with a name: def, not lambda", is_named, WorkloadFunction.decorator)
         return WorkloadFunction(f, inputs, strict)
 
     return made if fn is None else made(fn)

@@ -120,7 +120,7 @@ def test_a_workloads_own_inputs_are_given_parameters_and_sizes() -> None:
 
 
 def test_a_lambda_has_no_name_for_its_records() -> None:
-    with pytest.raises(UsageTypeError, match="is not a function with a name of letters"):
+    with pytest.raises(UsageTypeError, match="def, not lambda"):
         workload(lambda n: [n])
 
 
