@@ -208,6 +208,19 @@ def test_a_window_has_its_border_rows_where_it_is_clamped() -> None:
     assert found["task_footprint"] == pytest.approx((10 + 8) * 64 * 4)
 
 
+def test_rows_around_a_torus_are_those_beside_each_other() -> None:
+    """Not all rows, though the last one is beside the first."""
+    a = te.placeholder((64, 64), name="a")
+    torus = te.repeat_image(a, axes=(0,))
+    around = te.compute((64, 64), lambda i, j: torus[i - 1, j] + a[i, j] + torus[i + 1, j], name="b")
+
+    def apply(s: Schedule) -> None:
+        s["b"].parallel(s["b"].split("i", factor=s.define_knob("rows", [8]))[0])
+
+    found = features(sketch_of(Workload("t", (a, around)), apply), (0,))
+    assert found["task_footprint"] == pytest.approx((10 + 8) * 64 * 4)
+
+
 def test_lanes_beyond_a_strip_are_no_lanes() -> None:
     def apply(s: Schedule) -> None:
         inner = s["b"].split("j", factor=s.define_knob("strip", [8]))[1]
