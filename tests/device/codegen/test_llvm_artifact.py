@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -267,3 +268,20 @@ def test_scalars_are_joined_in_short_texts_only() -> None:
     text = f"define void @f(ptr noalias %a) {{\n{loads}\n{sums}\nret void\n}}\n"
     assert "<4 x float>" in str(optimised(text, machine))
     assert "<4 x float>" not in str(optimised(text + ";\n" * MOST_LINES_OF_SLP, machine))
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is counted on Linux")
+def test_compiling_keeps_no_memory() -> None:
+    """llvmlite does not free its pass managers by itself: 24 KB for an empty module, 130 KB for a small kernel."""
+    machine = target_machine(*host())
+
+    def resident_pages() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    def compile_many(n: int) -> int:
+        for _ in range(n):
+            optimised("define i32 @f(i32 %x) {\n  ret i32 %x\n}\n", machine)
+        return resident_pages()
+
+    before = compile_many(50)
+    assert (compile_many(300) - before) * resource.getpagesize() < 300 * 8 * 1024
