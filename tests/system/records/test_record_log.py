@@ -66,7 +66,7 @@ def test_append_creates_folders_and_reads_back_in_order(make_record, log_path):
 
 def test_every_prefix_of_a_log(make_record, tmp_path, no_sync):
     """Cut anywhere: every complete record is read, the cut is named, and the next append is readable."""
-    records = [make_record(trial, trace=[], workload={**SMALL}) for trial in range(8)]
+    records = [make_record(trial, trace=[], workload={**SMALL}) for trial in range(4)]
     lines = [(encode(record) + "\n").encode() for record in records]
     data = b"".join(lines)
     ends = list(accumulate(map(len, lines)))
@@ -255,7 +255,7 @@ log = RecordLog(path)
 lines = [(encode(record(i, f"r{i}")) + "\\n").encode() for i in range(4)]
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 errors = 0
-for limit in range(len(lines[0]) * 3):
+for limit in {*range(0, len(lines[0]) * 3, 7), *(len(lines[0]) * n + d for n in (1, 2, 3) for d in (-2, -1, 0, 1))}:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     acknowledged = b""
     for i in range(4):
@@ -274,7 +274,7 @@ print(errors)
     process = start(script, str(path))
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert int(out) > 1000
+    assert int(out) > 150
 
 
 def test_failing_flush_is_no_acknowledgement(make_record, log_path, monkeypatch):

@@ -52,11 +52,11 @@ def test_the_model_is_worth_its_cost():
             best = min([best, *(t.seconds for t in batch if t.ok)])
         return best
 
-    def median_of_seeds(make, seeds=15):
+    def median_of_seeds(make, seeds=9):
         return statistics.median(best_after(make(seed)) for seed in range(seeds))
 
     judged = median_of_seeds(
-        lambda seed: GuidedSearch(space, seed=seed, model=make_model("xgb", space.feature_names, seed=seed)), seeds=5
+        lambda seed: GuidedSearch(space, seed=seed, model=make_model("xgb", space.feature_names, seed=seed)), seeds=3
     )
     unjudged = median_of_seeds(lambda seed: GuidedSearch(space, seed=seed))
     chance = median_of_seeds(lambda seed: make_strategy("random", space, seed=seed))

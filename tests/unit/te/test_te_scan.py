@@ -70,7 +70,7 @@ def test_an_lstm_cell() -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(st.integers(1, 3), st.lists(st.integers(-3, 3), min_size=3, max_size=9), st.data())
 def test_linear_recurrences(back: int, values: list[int], data: st.DataObject) -> None:
     """s[t] = sum of weights times earlier elements + x[t], against the loop."""
