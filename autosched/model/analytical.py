@@ -23,6 +23,7 @@ NEEDED = (
     "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
     "strided_loads", "gathered_loads", "masked_loads", "streamed_bytes", "vector_stores", "independent_sums",
     "side_iterations", "side_task_iterations", "row_pages", "crowded_lines", "row_footprint",
+    "scattered_updates",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
@@ -86,6 +87,8 @@ class Core:
     #: A byte that is written past the caches, and what one costs that a cache sends on later.
     streamed: float = 0.05
     sent_on: float = 0.03
+    #: An update where data say, which waits for the one before if they meet; in photographs neighbours are alike.
+    update: float = 0.35
     #: A condition, a choice, an index operation of the sketch: cutting and hoisting remove nearly all of them.
     guard: float = 0.0015
     choice: float = 0.003
@@ -295,6 +298,7 @@ def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str,
         "strided": near + f["gathered_loads"] * gathered,
         "masked": f["masked_loads"] * core.masked,
         "streamed": f["streamed_bytes"] * core.streamed,
+        "updates": f["scattered_updates"] * core.update,
         "control": f["guards"] * core.guard + f["choices"] * core.choice + f["index_arithmetic"] * core.index,
     }
 

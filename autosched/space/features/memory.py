@@ -176,7 +176,7 @@ class Footprints:
     def _side(self, buffer: Buffer, at: int, indices: list[Expr], relaxed: frozenset[Expr]) -> Expr:
         """Elements along one dimension of the hull; of those that data look up, no more than there are look-ups."""
         hull = _side([self._interval(i, relaxed) for i in indices], buffer.shape[at])
-        if not all(map(_is_looked_up, indices)):
+        if not all(map(is_looked_up, indices)):
             return hull
         each = max(1, CACHE_LINE // buffer.dtype.bytes) if at == len(buffer.shape) - 1 else 1
         times = (reduce(mul, (self._steps(v) for v in variables(i) & relaxed), const(each)) for i in indices)
@@ -207,7 +207,8 @@ def _without_clamps(index: Expr) -> Expr:
     return done[index]
 
 
-def _is_looked_up(index: Expr) -> bool:
+def is_looked_up(index: Expr) -> bool:
+    """Whether data say what it is."""
     return any(e.op in ("load", "call") for e in post_order(index))
 
 

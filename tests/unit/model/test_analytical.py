@@ -58,6 +58,7 @@ def test_seconds_are_those_of_a_good_product_on_two_cores():
         {"strided_loads": 1e6, "gathered_loads": 1e6},
         {"masked_loads": 1e7},
         {"streamed_bytes": 2e7},
+        {"scattered_updates": 2e7},  # of one histogram, and none where copies take turns
         {"regions": 500},
         {"side_iterations": 1e7, "side_task_iterations": 1e7},
         {"traffic": 2.0**24, "tasks": 4096},  # every task fetches its operands again
@@ -87,13 +88,15 @@ def test_zeros_and_extremes_are_finite():
 @pytest.mark.parametrize("name", sorted(list_spaces()))
 def test_its_first_choices_are_good_ones(name):
     """Of each recorded space, the best of the 16 points it likes best is within 25 % of the optimum, and those are
-    faster than most. Single points may have been measured while the machine did something else."""
+    faster than most. The first is no slow one, though it may have been measured while the machine did something else."""
     space = find_space(name)
     core = Core.of(2, space.facts["limits"])
     features = np.concatenate([s.table for s in space.sketches])
     times = np.concatenate([s.seconds for s in space.sketches])
     order = np.argsort(AnalyticalModel(space.feature_names, core=core).seconds(features), kind="stable")
     assert times[order[:16]].min() <= 1.25 * space.best_seconds
+    assert np.median(times[order[:16]]) <= np.median(times)
+    assert times[order[0]] <= 4 * space.best_seconds
 
 
 def test_it_ranks_matrix_products():
