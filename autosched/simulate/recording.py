@@ -35,7 +35,7 @@ DISTURBED = 1.3
 #: A point that took so many times the best of its space, and so many seconds more, was measured at a bad moment: in
 #: each of its calls a thread waited for its core, and no sample is the schedule's own. Where the best takes a slice of
 #: the scheduler's itself, that cannot be told.
-FAR, WAITED_S, SLICE_S = 8.0, 2e-3, 4e-3
+FAR, WAITED_S, SLICE_S = 6.0, 2e-3, 4e-3
 #: Significant digits that are kept of samples (they scatter by more) and of features.
 SAMPLE_DIGITS, FEATURE_DIGITS = 4, 7
 

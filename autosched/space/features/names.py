@@ -14,7 +14,7 @@ FEATURES = {
     # work.py: arithmetic and accesses
     "iterations": "store executions, all stores",
     "arithmetic": "arithmetic on values, in units of one add",
-    "vector_arithmetic": "the same in instructions: a vector counts as often as it fills registers",
+    "vector_arithmetic": "the same in instructions: a vector counts as often as it fills what a pipe takes at once",
     "index_arithmetic": "index operations that are left in the innermost body",
     "choices": "selects and clamps evaluated",
     "guards": "conditions tested",

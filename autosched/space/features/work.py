@@ -83,7 +83,8 @@ def _costs(site: Site, an: Analyzer, machine: Machine, kept: Expr) -> dict[str, 
     for e in nodes:
         if is_arithmetic(e):
             by_width[e.dtype.bytes] = by_width.get(e.dtype.bytes, 0.0) + (0.5 if e.op == "cast" else OPS[e.op].flops)
-    registers = [const(n, "float64") * ceildiv(site.lanes * w, machine.vector_bytes) for w, n in by_width.items()]
+    width = min(machine.pipe_bytes, machine.vector_bytes)
+    passes = [const(n, "float64") * ceildiv(site.lanes * w, width) for w, n in by_width.items()]
     index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
     choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
@@ -92,7 +93,7 @@ def _costs(site: Site, an: Analyzer, machine: Machine, kept: Expr) -> dict[str, 
     return {
         "iterations": times,
         "arithmetic": times * const(sum(by_width.values()), "float64"),
-        "vector_arithmetic": vector_times * sum(registers, const(0.0, "float64")),
+        "vector_arithmetic": vector_times * sum(passes, const(0.0, "float64")),
         "index_arithmetic": vector_times * const(float(sum(OPS[e.op].flops for e in index_nodes)), "float64"),
         "choices": vector_times * const(float(len(choices)), "float64"),
         "guards": vector_times * const(float(site.guards), "float64"),

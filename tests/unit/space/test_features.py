@@ -352,6 +352,20 @@ def test_rows_that_data_look_up_are_as_many_as_look_ups() -> None:
     picked = te.compute((64,), lambda i: column[te.max(te.min(at[i], 4095), 0)], name="b")
     found = features(sketch_of(Workload("picked", (column, at, picked)), lambda s: None))
     assert found["bytes_into_l3"] == pytest.approx(2 * 64 * 4 + 64 * 64)  # a line for each
+    image = te.placeholder((1000, 1000), name="image")
+    pixels = te.compute(
+        (64,), lambda i: image[te.max(te.min(at[i], 999), 0), te.max(te.min(at[i], 998) + 1, 0)], name="b"
+    )
+    found = features(sketch_of(Workload("pixels", (image, at, pixels)), lambda s: None))
+    assert found["bytes_into_l3"] == pytest.approx(2 * 64 * 4 + 64 * 64)  # and not all columns of all rows
+
+
+def test_pipes_that_take_a_register_in_parts_compute_each() -> None:
+    def of(target: Target) -> float:
+        return elementwise(lambda s: s["b"].vectorize("j"), (64, 16), target)["vector_arithmetic"]
+
+    assert of(CPU.with_limits(vector_pipe_bytes=32)) == pytest.approx(2 * of(CPU))
+    assert of(CPU.with_limits(vector_pipe_bytes=64)) == pytest.approx(of(CPU))
 
 
 def test_updates_where_data_say_wait_unless_copies_take_turns() -> None:
