@@ -40,7 +40,7 @@ NEAR_L3 = 64 << 20
 NEAR_L3_COSTS = 0.004, 0.042, 0.005
 #: `multiply_add`, `store`, `l1_byte`, `page` and `free_registers` of a core whose pipes take a register in parts: its
 #: clock is as fast under vector load. Of ten schedules each of 32 programs on two cores of Zen 4.
-NARROW_COSTS = 0.07, 0.3, 0.006, 1.5, 4.0
+NARROW_COSTS = 0.07, 0.3, 0.006, 1.5, 2.0
 #: Pages of memory whose addresses a core has at hand: entries of the first-level table of data.
 PAGES_AT_HAND = 64
 #: Rows a whole number of pages apart that are read beside each other: their lines have the same few places of a cache,
