@@ -23,6 +23,7 @@ NEEDED = (
     "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
     "strided_loads", "gathered_loads", "masked_loads", "streamed_bytes", "vector_stores", "independent_sums",
     "side_iterations", "side_task_iterations", "row_pages", "crowded_lines", "row_footprint",
+    "scattered_updates",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
@@ -37,6 +38,9 @@ NEAR_L3 = 64 << 20
 #: Such a one brings lines nearly as fast as a second-level cache, and few cores have more of the memory's bandwidth
 #: each: `l2_byte`, `l3_byte` and `sent_on` of copies, sums and stencils of 0.5 to 320 MB on two cores of Zen 4.
 NEAR_L3_COSTS = 0.004, 0.042, 0.005
+#: `multiply_add`, `store`, `l1_byte`, `page` and `free_registers` of a core whose pipes take a register in parts: its
+#: clock is as fast under vector load. Of ten schedules each of 32 programs on two cores of Zen 4.
+NARROW_COSTS = 0.07, 0.3, 0.006, 1.5, 2.0
 #: Pages of memory whose addresses a core has at hand: entries of the first-level table of data.
 PAGES_AT_HAND = 64
 #: Rows a whole number of pages apart that are read beside each other: their lines have the same few places of a cache,
@@ -62,14 +66,18 @@ class Core:
     multiply_add: float = 0.095
     #: The same of other arithmetic: half of it finds a partner to fuse with.
     arithmetic: float = 0.09
-    #: A load that hits the first-level cache; two are begun each cycle, if none crosses a line.
+    #: A load that hits the first-level cache; two are begun each cycle, if none crosses a line. Of a register that
+    #: pipes take in parts, each part.
     load: float = 0.13
     #: From a multiply-add to the next that adds to the same register: 4 cycles.
     latency: float = 1.25
     #: A round of the innermost loop: counting, comparing, jumping, addresses.
     iteration: float = 0.19
-    #: Entering the innermost loop: set-up, and a branch predicted wrong at its end, about 15 cycles.
+    #: Entering the innermost loop: set-up, and a branch predicted wrong at its end, about 15 cycles. The end of a short
+    #: loop is foreseen, or the loop written out: so many rounds cost that, fewer a share of it, and set-up at least.
     entry: float = 4.5
+    foreseen: float = 64.0
+    set_up: float = 0.6
     #: A vector store; one is begun each cycle, and a line is fetched for it.
     store: float = 0.5
     #: Writing a register to the stack and reading it again.
@@ -77,8 +85,8 @@ class Core:
     #: A lane that comes with a wide load and a shuffle, one that is loaded for itself, and one of 4 bytes or more,
     #: which there are instructions for.
     strided: float = 0.06
-    gathered: float = 2.0
-    gathered_word: float = 0.7
+    gathered: float = 0.35
+    gathered_word: float = 0.3
     #: An element that a scalar loop reads far from the one before.
     apart: float = 0.4
     #: A lane that asks whether it is there: at borders they are computed one after the other.
@@ -86,6 +94,8 @@ class Core:
     #: A byte that is written past the caches, and what one costs that a cache sends on later.
     streamed: float = 0.05
     sent_on: float = 0.03
+    #: An update where data say, which waits for the one before if they meet; in photographs neighbours are alike.
+    update: float = 0.35
     #: A condition, a choice, an index operation of the sketch: cutting and hoisting remove nearly all of them.
     guard: float = 0.0015
     choice: float = 0.003
@@ -104,16 +114,19 @@ class Core:
     region: float = 4000.0
     #: The same for a loop that is begun again and again, as in time steps: the threads are still looking for work.
     next_region: float = 700.0
-    #: Taking a task from the counter that all threads share, and setting it up.
+    #: Taking tasks from the counter that all threads share, and setting them up; a thread takes so many times.
     task: float = 120.0
+    chunks: float = 8.0
     #: Instructions whose decoded form the front end keeps, and what each doubling beyond costs, as a share.
     kept_code: float = 1500.0
     long_code: float = 0.3
-    #: Share that statements of 2 registers cost more than those of 1, of 4 more than of 2: temporaries are spilled.
+    #: Share that statements of twice as many registers cost more, from `free_registers` on: temporaries are spilled.
     wide: float = 0.20
 
     units: int = 2
     vector_bytes: int = 32
+    pipe_bytes: int = 64
+    free_registers: float = 1
     l1: float = 32 << 10
     l2: float = 512 << 10
     l3: float = 8 << 20
@@ -125,10 +138,16 @@ class Core:
         core = Core(
             units=units,
             vector_bytes=limits.get("vector_bytes", Core.vector_bytes),
+            pipe_bytes=limits.get("vector_pipe_bytes", Core.pipe_bytes),
             l1=limits.get("l1_bytes", Core.l1),
             l2=limits.get("l2_bytes", Core.l2),
             l3=l3,
         )
+        if core.pipe_bytes < core.vector_bytes:
+            multiply_add, store, l1_byte, page, free = NARROW_COSTS
+            core = replace(
+                core, multiply_add=multiply_add, store=store, l1_byte=l1_byte, page=page, free_registers=free
+            )
         if l3 * units > NEAR_L3:
             return core
         return replace(core, l2_byte=NEAR_L3_COSTS[0], l3_byte=NEAR_L3_COSTS[1], sent_on=NEAR_L3_COSTS[2])
@@ -185,13 +204,13 @@ class AnalyticalModel(UntrainedModel):
         pipes = pipes * (1.0 + core.long_code * np.log2(np.maximum(seen["code_size"] / core.kept_code, 1.0)))
         overheads = _overheads(seen, body, core)
         inside = np.hypot(pipes, busy["fetches"]) + np.sum(list(overheads.values()), axis=0)
-        inside = inside * (1.0 + core.wide * np.log2(body.temporaries))
+        inside = inside * (1.0 + core.wide * np.log2(np.maximum(body.temporaries / core.free_registers, 1.0)))
         # what is done besides costs what all costs on average, the more so the more of it there is
         average = np.maximum(inside / np.maximum(seen["iterations"], 1.0), core.side)
         each = core.side + (average - core.side) * (1.0 - seen["main_stage_share"])
         outside = {
             "memory": busy.pop("memory"),
-            "tasks": seen["tasks"] * core.task,
+            "tasks": np.minimum(seen["tasks"], core.chunks * core.units) * core.task,
             "side": np.maximum(seen["side_task_iterations"] - seen["side_iterations"] / core.units, 0.0) * each,
             "regions": _begun(seen["regions"], core),
         }
@@ -241,11 +260,12 @@ def _busy(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, Floa
     # Sums stay in registers: reading them again and again, as the sketch says, is not what the code does.
     loads = f["loads_for_each_store"] * body.accumulators * body.times
     others = f["register_loads"] / body.found - loads - np.where(body.is_sum, body.accumulators * body.times, 0.0)
+    parts = np.clip(f["vector_bytes"] / core.pipe_bytes, 1.0, max(core.vector_bytes / core.pipe_bytes, 1.0))
     each = np.where(body.is_sum, core.multiply_add, core.arithmetic)
     chain = np.where(body.is_sum, body.times * body.vectors / np.maximum(f["independent_sums"], 1.0), 0.0)
     return {
         "arithmetic": f["vector_arithmetic"] / body.found * each,
-        "loads": (loads + np.maximum(others, 0.0)) * core.load,
+        "loads": (loads + np.maximum(others, 0.0)) * core.load * parts,
         "latency": chain * core.latency,
     }
 
@@ -280,7 +300,8 @@ def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
 def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, FloatArray]:
     """Times that add up with those of the pipes."""
     # sums stay in registers: what is stored for good is what other stages store
-    stored = f["vector_stores"] * np.where(body.is_sum, 1.0 - f["main_stage_share"], 1.0) / body.found
+    kept = np.where(body.is_sum, body.times * body.vectors * body.found, 0.0)
+    stored = np.maximum(f["vector_stores"] - kept, 0.0) / body.found
     near = np.maximum(f["strided_loads"] - f["gathered_loads"], 0.0) * np.where(
         f["lanes"] > 1, core.strided, core.apart
     )
@@ -288,13 +309,14 @@ def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str,
     walks = body.times / np.maximum(f["innermost_extent"], 1.0)
     return {
         "iterations": body.times * core.iteration,
-        "entries": walks * core.entry,
+        "entries": walks * np.maximum(core.entry * np.minimum(f["innermost_extent"] / core.foreseen, 1.0), core.set_up),
         "pages": walks * np.maximum(f["row_pages"] - PAGES_AT_HAND, 0.0) * core.page,
         "stores": stored * core.store,
         "spills": body.times * f["spilled_vectors"] * core.spill,
         "strided": near + f["gathered_loads"] * gathered,
         "masked": f["masked_loads"] * core.masked,
         "streamed": f["streamed_bytes"] * core.streamed,
+        "updates": f["scattered_updates"] * core.update,
         "control": f["guards"] * core.guard + f["choices"] * core.choice + f["index_arithmetic"] * core.index,
     }
 
@@ -440,7 +462,7 @@ class CpuKernelModel(AnalyticalModel):
         Lanes that lie apart are loaded one by one for a work-item that goes on to their neighbours, which caches have.
         """
         core = Core.of(limits.get("compute_units", units), limits)
-        core = replace(core, task=40.0, region=15_000.0, guard=0.1, choice=0.25, index=0.005)
+        core = replace(core, task=40.0, chunks=np.inf, region=15_000.0, guard=0.1, choice=0.25, index=0.005)
         return replace(core, latency=2.0, strided=0.3, gathered=0.3, gathered_word=0.3, apart=0.0)
 
     def _body(self, f: Mapping[str, FloatArray]) -> Body:

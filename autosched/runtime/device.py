@@ -180,9 +180,9 @@ def with_machine(target: Target) -> Target:
     """A CPU's target with the caches and vector registers of this machine as limits; others as they are.
 
     They are what a cost model compares a candidate with, and change no code: `l1_bytes` to `l3_bytes`, a
-    thread's share where several CPUs have one cache, `vector_bytes` and `vector_registers`, and
-    `mixed_bytes` and `bfloat_pairs`, 1 where products of unsigned and signed bytes and of bfloat16 have an
-    instruction. An OpenCL device may be a CPU, too: its limits say so.
+    thread's share where several CPUs have one cache, `vector_bytes` and `vector_registers`, of which a pipe takes
+    `vector_pipe_bytes` at once, and `mixed_bytes` and `bfloat_pairs`, 1 where products of unsigned and signed
+    bytes and of bfloat16 have an instruction. An OpenCL device may be a CPU, too: its limits say so.
     """
     if target.is_gpu_style and not target.limits.get("is_cpu"):
         return target
@@ -195,7 +195,12 @@ def with_machine(target: Target) -> Target:
     mixed = int(not has.isdisjoint(MIXED_BYTES))
     pairs = int("avx512bf16" in has)
     return target.with_limits(
-        **sizes, vector_bytes=width, vector_registers=count, mixed_bytes=mixed, bfloat_pairs=pairs
+        **sizes,
+        vector_bytes=width,
+        vector_registers=count,
+        vector_pipe_bytes=min(width, _pipe_bytes()),
+        mixed_bytes=mixed,
+        bfloat_pairs=pairs,
     )
 
 
@@ -218,6 +223,18 @@ def _vector_registers(has: set[str]) -> tuple[int, int]:
     if "neon" in has:
         return 16, 32
     return (32, 16) if "avx" in has else (16, 16)
+
+
+#: CPUs, by LLVM's names, whose pipes take a register in parts, and the bytes of one.
+NARROW_PIPES = {"btver2": 16, "bdver": 16, "znver1": 16, "znver4": 32}
+
+
+def _pipe_bytes() -> int:
+    """Bytes of a register that a vector pipe of the host takes at once."""
+    import llvmlite.binding as llvm
+
+    name = llvm.get_host_cpu_name()
+    return next((size for known, size in NARROW_PIPES.items() if name.startswith(known)), 64)
 
 
 #: DLPack's numbers

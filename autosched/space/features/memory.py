@@ -8,7 +8,19 @@ from functools import reduce
 from operator import mul
 
 from autosched.ir.buffers import row_major_offset
-from autosched.ir.expr import Expr, compare, const, floordiv, floormod, logical_and, maximum, minimum, select, variables
+from autosched.ir.expr import (
+    Expr,
+    ceildiv,
+    compare,
+    const,
+    floordiv,
+    floormod,
+    logical_and,
+    maximum,
+    minimum,
+    select,
+    variables,
+)
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
@@ -20,7 +32,8 @@ from autosched.target import Target
 
 @dataclass(frozen=True)
 class Machine:
-    """Bytes of the caches, one unit's share of the last; bytes and number of vector registers; units.
+    """Bytes of the caches, one unit's share of the last; bytes and number of vector registers, and bytes that a pipe
+    takes of one at once; units.
 
     Where the target's limits do not say, they are those of a small CPU of today.
     """
@@ -33,6 +46,7 @@ class Machine:
     units: int = 1
     warp: int = 1
     shared: int = 32 << 10
+    pipe_bytes: int = 64
 
     @staticmethod
     def of(target: Target) -> Machine:
@@ -48,6 +62,7 @@ class Machine:
             max(1, units),
             max(1, target.thread_warp_size),
             known.get("shared_memory_bytes", Machine.shared),
+            known.get("vector_pipe_bytes", known.get("vector_bytes", Machine.vector_bytes)),
         )
 
 
@@ -167,20 +182,30 @@ class Footprints:
         moving = frozenset(v for indices in found for i in indices for v in variables(i)) & relaxed
         key = (buffer, found, moving)
         if key not in self._sides:
-            self._sides[key] = [
-                self._side(buffer, at, list(dict.fromkeys(indices[at] for indices in found)), moving)
-                for at in range(len(buffer.shape))
-            ]
+            along = [list(dict.fromkeys(column)) for column in zip(*found, strict=True)]
+            sides = [self._side(buffer, at, indices, moving) for at, indices in enumerate(along)]
+            looked_up = [at for at, indices in enumerate(along) if all(map(is_looked_up, indices))]
+            if len(looked_up) > 1:  # each look-up is one element, not a row of all columns
+                *others, last = looked_up
+                others_meet = reduce(mul, (sides[at] for at in others))
+                each = ceildiv(self._look_ups(buffer, last, along[last], moving), others_meet)
+                sides[last] = minimum(sides[last], each)
+            self._sides[key] = sides
         return self._sides[key]
 
     def _side(self, buffer: Buffer, at: int, indices: list[Expr], relaxed: frozenset[Expr]) -> Expr:
         """Elements along one dimension of the hull; of those that data look up, no more than there are look-ups."""
         hull = _side([self._interval(i, relaxed) for i in indices], buffer.shape[at])
-        if not all(map(_is_looked_up, indices)):
+        if not all(map(is_looked_up, indices)):
             return hull
-        each = max(1, CACHE_LINE // buffer.dtype.bytes) if at == len(buffer.shape) - 1 else 1
-        times = (reduce(mul, (self._steps(v) for v in variables(i) & relaxed), const(each)) for i in indices)
-        return minimum(total(times), hull)
+        return minimum(self._look_ups(buffer, at, indices, relaxed), hull)
+
+    def _look_ups(self, buffer: Buffer, at: int, indices: list[Expr], relaxed: frozenset[Expr]) -> Expr:
+        """How many there are, times the elements that come with each along the last dimension: those of a line, or none
+        where neighbours look up neighbours, because what is looked up there is the same for all."""
+        scattered = any(e.op == "load" and not relaxed.isdisjoint(variables(e)) for e in post_order(indices))
+        each = max(1, CACHE_LINE // buffer.dtype.bytes) if scattered and at == len(buffer.shape) - 1 else 1
+        return total(reduce(mul, (self._steps(v) for v in variables(i) & relaxed), const(each)) for i in indices)
 
     def _steps(self, v: Expr) -> Expr:
         """How many values a loop's variable has; 1 for a knob, and what else stands still."""
@@ -207,7 +232,8 @@ def _without_clamps(index: Expr) -> Expr:
     return done[index]
 
 
-def _is_looked_up(index: Expr) -> bool:
+def is_looked_up(index: Expr) -> bool:
+    """Whether data say what it is."""
     return any(e.op in ("load", "call") for e in post_order(index))
 
 

@@ -14,7 +14,7 @@ FEATURES = {
     # work.py: arithmetic and accesses
     "iterations": "store executions, all stores",
     "arithmetic": "arithmetic on values, in units of one add",
-    "vector_arithmetic": "the same in instructions: a vector counts as often as it fills registers",
+    "vector_arithmetic": "the same in instructions: a vector counts as often as it fills what a pipe takes at once",
     "index_arithmetic": "index operations that are left in the innermost body",
     "choices": "selects and clamps evaluated",
     "guards": "conditions tested",
@@ -26,6 +26,7 @@ FEATURES = {
     "gathered_loads": "of a vector's lanes, those that are loaded one at a time: far apart, or anywhere",
     "masked_loads": "of a vector's lanes, those that are loaded if a condition of their own holds",
     "streamed_bytes": "bytes written past the caches",
+    "scattered_updates": "updates where data say, of each as many as may wait for the one before",
     "recomputation": "stores to intermediates for each store to an output",
     "main_stage_share": "share of all store executions that the main store has",
     "side_iterations": "store executions outside the main store's nest, such as packing and padding",
@@ -86,4 +87,4 @@ FEATURE_NAMES = tuple(FEATURES)
 #: Given as they are, not as log2(1 + x).
 PLAIN = frozenset({"main_stage_share", "loops", "vector_fill", "warp_fill"})
 #: Changes with the names, and by hand when a column of the same name begins to mean something else.
-FEATURE_VERSION = hashlib.sha256("\n".join(("6", *FEATURE_NAMES)).encode()).hexdigest()[:12]
+FEATURE_VERSION = hashlib.sha256("\n".join(("7", *FEATURE_NAMES)).encode()).hexdigest()[:12]

@@ -28,7 +28,7 @@ from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, walk
 from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
-from autosched.space.features.memory import Footprints, Machine
+from autosched.space.features.memory import Footprints, Machine, is_looked_up
 from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio, total
 
 #: Lanes no further apart than this come as wide loads and shuffles.
@@ -83,7 +83,8 @@ def _costs(site: Site, an: Analyzer, machine: Machine, kept: Expr) -> dict[str, 
     for e in nodes:
         if is_arithmetic(e):
             by_width[e.dtype.bytes] = by_width.get(e.dtype.bytes, 0.0) + (0.5 if e.op == "cast" else OPS[e.op].flops)
-    registers = [const(n, "float64") * ceildiv(site.lanes * w, machine.vector_bytes) for w, n in by_width.items()]
+    width = min(machine.pipe_bytes, machine.vector_bytes)
+    passes = [const(n, "float64") * ceildiv(site.lanes * w, width) for w, n in by_width.items()]
     index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
     choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
@@ -92,7 +93,7 @@ def _costs(site: Site, an: Analyzer, machine: Machine, kept: Expr) -> dict[str, 
     return {
         "iterations": times,
         "arithmetic": times * const(sum(by_width.values()), "float64"),
-        "vector_arithmetic": vector_times * sum(registers, const(0.0, "float64")),
+        "vector_arithmetic": vector_times * sum(passes, const(0.0, "float64")),
         "index_arithmetic": vector_times * const(float(sum(OPS[e.op].flops for e in index_nodes)), "float64"),
         "choices": vector_times * const(float(len(choices)), "float64"),
         "guards": vector_times * const(float(site.guards), "float64"),
@@ -105,7 +106,31 @@ def _costs(site: Site, an: Analyzer, machine: Machine, kept: Expr) -> dict[str, 
         "gathered_loads": times * _gathered(loads, site, an),
         "masked_loads": select(site.lanes > 1, times, 0) * masked,
         "streamed_bytes": times * const(site.store.buffer.dtype.bytes if site.store.streaming else 0),
+        "scattered_updates": ratio(times, _between_updates(site)) if _is_scattered(site) else const(0),
     }
+
+
+def _is_scattered(site: Site) -> bool:
+    """Whether it goes on with an element that data look up, as histograms do: the one before may have stored it."""
+    store = site.store
+    again = any(e.value is store.buffer and e.args == store.indices for e in site.loads)
+    return again and any(is_looked_up(i) for i in store.indices)
+
+
+def _between_updates(site: Site) -> Expr:
+    """From an update to the next one that may meet it: the iterations of loops that move along another dimension, as
+    lanes do, and copies that neighbours take turns with."""
+    seen, moved = (
+        frozenset(v for i in site.store.indices if is_looked_up(i) is looked_up for v in variables(i))
+        for looked_up in (True, False)
+    )
+    apart = const(1)
+    for loop in reversed(site.loops):
+        if loop.var in moved:
+            apart = apart * loop.extent
+        elif loop.var in seen:
+            break
+    return apart
 
 
 def is_arithmetic(e: Expr) -> bool:

@@ -352,6 +352,42 @@ def test_rows_that_data_look_up_are_as_many_as_look_ups() -> None:
     picked = te.compute((64,), lambda i: column[te.max(te.min(at[i], 4095), 0)], name="b")
     found = features(sketch_of(Workload("picked", (column, at, picked)), lambda s: None))
     assert found["bytes_into_l3"] == pytest.approx(2 * 64 * 4 + 64 * 64)  # a line for each
+    image = te.placeholder((1000, 1000), name="image")
+    pixels = te.compute(
+        (64,), lambda i: image[te.max(te.min(at[i], 999), 0), te.max(te.min(at[i], 998) + 1, 0)], name="b"
+    )
+    found = features(sketch_of(Workload("pixels", (image, at, pixels)), lambda s: None))
+    assert found["bytes_into_l3"] == pytest.approx(2 * 64 * 4 + 64 * 64)  # and not all columns of all rows
+
+
+def test_pipes_that_take_a_register_in_parts_compute_each() -> None:
+    def of(target: Target) -> float:
+        return elementwise(lambda s: s["b"].vectorize("j"), (64, 16), target)["vector_arithmetic"]
+
+    assert of(CPU.with_limits(vector_pipe_bytes=32)) == pytest.approx(2 * of(CPU))
+    assert of(CPU.with_limits(vector_pipe_bytes=64)) == pytest.approx(of(CPU))
+
+
+def test_updates_where_data_say_wait_unless_copies_take_turns() -> None:
+    """Pixels of a histogram wait for each other in one table, fewer in four of which neighbours take turns. Of columns
+    with a place that data choose, an update waits for the one a whole row before."""
+    image, at = te.placeholder((64, 64), "uint8", name="image"), te.placeholder((64,), "uint8", name="at")
+    y, x = te.reduce_axis((0, 64), "y"), te.reduce_axis((0, 64), "x")
+    counts = te.scatter_reduce((256,), lambda: (image[y, x], te.const(1, "int32")), axis=[y, x], name="counts")
+
+    def in_turns(s: Schedule) -> None:
+        _, inner = s["counts"].split("x", factor=4)
+        s["counts"].reorder("y", "x.outer", inner)
+        s.rfactor("counts", inner)
+        s["counts.rf"].reorder("y", "x.outer", "x.inner")
+
+    one = Workload("one", (image, counts))
+    assert features(sketch_of(one, lambda s: None))["scattered_updates"] == pytest.approx(64 * 64)
+    assert features(sketch_of(one, in_turns))["scattered_updates"] == pytest.approx(64 * 64 / 4)
+    rows = te.scatter_reduce((64, 256), lambda j: (at[y], image[y, j].astype("int32")), axis=y, name="rows")
+    by_rows = sketch_of(Workload("rows", (at, image, rows)), lambda s: s["rows"].reorder("y", s["rows"].axis[0]))
+    assert features(by_rows)["scattered_updates"] == pytest.approx(64)
+    assert elementwise(lambda s: None)["scattered_updates"] == 0
 
 
 def test_what_is_asked_for_ahead() -> None:
