@@ -32,7 +32,7 @@ MOST_CHOSEN = 3
 #: Windows of fewer points than this are written out whole, rather than in two passes.
 WRITTEN_OUT_WHOLE = 16
 #: Results of one stage, at most, that are computed together; one of so many elements that they are made of is common.
-MOST_TOGETHER, COMMON = 8, 3
+MOST_TOGETHER, COMMON = 8, 4
 #: The two places that are none of a reader's loops, and the outermost one of them.
 ROOT, SLIDING, TASK = "root", "sliding", "task"
 #: TVM's attribute of stages that read constant matrices: names of the axes at which they do.
