@@ -75,7 +75,9 @@ class _Builder:
             real = self.real.get(stage)
             shape = tensor.shape if real is None or tensor in self.passed else tuple(real.window(tensor).extent)
             shape = tuple(self.an.simplify(d) for d in shape)
-            name = stage.name if stage.op.num_outputs == 1 else f"{stage.name}.v{tensor.value_index}"
+            given = tensor.name != f"{stage.op.name}.v{tensor.value_index}"  # as `compute_together` does
+            several = tensor.name if given else f"{stage.name}.v{tensor.value_index}"
+            name = stage.name if stage.op.num_outputs == 1 else several
             scope, strides = self.scope(stage), self.padded(stage, shape)
             if tensor in self.passed:  # memory of the caller's, in the caller's layout
                 scope, strides = "global", ()

@@ -205,8 +205,7 @@ class Schedule:
         return [x for x in self.stages if not own.isdisjoint(x.reads_of_body())]
 
     def depends_on(self, consumer: Stage, producer: Stage) -> bool:
-        seen: set[Stage] = set()
-        stack = self.reads(consumer)
+        seen, stack = set[Stage](), self.reads(consumer)
         while stack:
             x = stack.pop()
             if x is producer:
@@ -353,6 +352,10 @@ class Schedule:
     def reduce_together(self, tensor: Any, others: Any) -> list[Tensor]:
         """See `together.reduce_together`."""
         return together.reduce_together(self[tensor], list(others) if isinstance(others, (list, tuple)) else [others])
+
+    def compute_together(self, tensor: Any, others: Any) -> list[Tensor]:
+        """See `together.compute_together`."""
+        return together.compute_together(self[tensor], list(others) if isinstance(others, (list, tuple)) else [others])
 
     def separate_reduction(self, tensor: Any, axis: Any, factor: int = 0) -> Any:
         """See `together.separate_reduction`."""
@@ -513,11 +516,8 @@ class Schedule:
     def arguments(self) -> tuple[Tensor, ...]:
         """The tensors that a function made of it takes: inputs in order of first use, then outputs."""
         declared = {new: t for t, new in self.laid_out.items()}
-        inputs = (
-            declared.get(x.tensor, x.tensor)
-            for x in self.stages
-            if x.is_placeholder and x.tensor not in self.scans.storage
-        )
+        given = [x.tensor for x in self.stages if x.is_placeholder and x.tensor not in self.scans.storage]
+        inputs = (declared.get(t, t) for t in given)
         return (*(t for t in inputs if self.consumers(self.stage(t))), *self.outputs)
 
     if TYPE_CHECKING:  # `predicting` attaches it

@@ -96,6 +96,14 @@ def _respell(s: Schedule, rng: random.Random) -> None:
     if len(sums) > 1:
         with suppress(ScheduleError):
             s.reduce_together(*rng.sample(sums, 2))
+    alike: dict[object, list[Stage]] = {}
+    for x in s.stages:
+        if x.is_injective:
+            alike.setdefault((*(a.extent for a in x.axis),), []).append(x)
+    for maps in alike.values():
+        if len(maps) > 1 and rng.random() < 0.3:
+            with suppress(ScheduleError):
+                s.compute_together(*rng.sample(maps, 2))
 
 
 def _share_loops(s: Schedule, rng: random.Random, target: Target) -> None:

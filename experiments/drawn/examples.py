@@ -463,6 +463,18 @@ s = create_schedule([B, C])
                 _same(Time(("A", "B.all.v0", "B.all.v1", "B", "C"))),
             ),
             Example(
+                "compute_together",
+                """
+A = te.placeholder((9,), name="A")
+B = te.compute((8,), lambda i: te.min(A[i], A[i + 1]), name="B")
+C = te.compute((8,), lambda i: te.max(A[i], A[i + 1]), name="C")
+s = create_schedule([B, C])
+""",
+                "s.compute_together(B, [C])",
+                "A, B, C",
+                _same(Time(("A", "B", "C"))),
+            ),
+            Example(
                 "separate_reduction",
                 """
 A = te.placeholder((5, 5), name="A")

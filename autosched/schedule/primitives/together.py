@@ -1,10 +1,10 @@
-"""Several reductions as one, of tuples; one reduction in two passes, or as an expression."""
+"""Several stages as one, of tuples; one reduction in two passes, or as an expression."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal
@@ -21,7 +21,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.kinds import computed, leaf, starts_anew
@@ -76,6 +76,71 @@ def reduce_together(s: Schedule, stage: Stage, others: Sequence[Any]) -> list[Te
     for x, t in zip(parts, op.outputs, strict=True):
         x.define(x.axis, (), (make("read", t.dtype, tuple(a.var for a in x.axis), t),))
     return list(op.outputs)
+
+
+@primitive(K.STAGES, of_schedule=True)
+@keeps_meaning
+def compute_together(s: Schedule, stage: Stage, others: Sequence[Any]) -> list[Tensor]:
+    """Compute several tensors over the same elements as the results of one stage: what they share is computed once.
+
+    for i: B[i] = f(A[i])        for i: B[i], C[i] = f(A[i]), g(A[i])
+    for i: C[i] = g(A[i])   ->
+
+    None may depend on another. The new stage takes their place; its loops are those of the axes. Outputs stay outputs.
+    Returns the tensors of the new stage, in this order.
+    """
+    parts = [stage, *(s.stage(x) for x in others)]
+    if len(set(parts)) < max(2, len(parts)):
+        raise Illegal("there is nothing to compute together", "two or more stages, each one once")
+    for x in parts:
+        _may_compute_together(s, parts, x)
+    axes = [IterVar(a.name, a.extent, "spatial", a.min) for a in stage.axis]
+    body = [substitute(x.body[0], {a.var: b.var for a, b in zip(x.axis, axes, strict=True)}) for x in parts]
+    op = ComputeOp(f"{stage.op.name}.all", stage.tensor.shape, axes, body)
+    made = s.insert_stage(op.output_tensor, max(parts, key=s.stages.index))
+    later = {y for x in parts for y in s.consumers(x, deep=True)}
+    before, after = s.stages[: s.stages.index(made)], s.stages[s.stages.index(made) :]
+    s.stages[:] = [*(y for y in before if y not in later), made, *(y for y in before if y in later), *after[1:]]
+    new = dict(zip((x.tensor for x in parts), op.outputs, strict=True))
+    declared = {s.passed(t): t for t in (*new, *s.laid_out)}
+    for x in parts:
+        new[x.tensor].name = x.name
+        if x.is_output:
+            made.is_output = True
+            s.laid_out[declared[x.tensor]] = new[x.tensor]
+        s.stages.remove(x)
+    s._by_name.update(dict.fromkeys((x.name for x in parts), made))
+    s._stage_of.update({t: made for t, x in s._stage_of.items() if x in parts})
+    for user in (x for x in s.stages if not new.keys().isdisjoint(x.reads_of_body())):
+        user.body = tuple(rewrite(e, lambda e, at: _read_of(new, e, at)) for e in user.body)
+    return list(op.outputs)
+
+
+def _read_of(new: Mapping[Tensor, Tensor], e: Expr, at: tuple[Expr, ...]) -> Expr | None:
+    """A read of the tensor that stands for the one that `e` reads, if there is one."""
+    return make("read", e.dtype, at, new[e.value]) if e.op == "read" and e.value in new else None
+
+
+def _may_compute_together(s: Schedule, parts: Sequence[Stage], x: Stage) -> None:
+    """Raise Illegal where `x` does not run over the elements of the first of the parts, or depends on one."""
+    computed(x)
+    scans.forbid(x, "compute_together")
+    starts_anew(s, x, "compute_together")
+    if not x.is_injective or len(x.body) > 1:
+        legal = "stages of one result each without a reduction; reduce_together for reductions"
+        raise Illegal(f"{x.name} is not computed element by element", legal)
+    moved = x.attach.kind != "root" or x.scope_given or x.shares is not None
+    if moved or x.relations or x.fetches or x.alignments or x.store_predicate is not None or x.special_cases:
+        why = f"{x.name} is part of a scan, or its loops are cut, moved or marked already, and the loops start anew"
+        raise Illegal(why, "compute_together first, of stages outside scans")
+    axes = parts[0].axis
+    if len(x.axis) != len(axes) or any(
+        a.extent is not b.extent or a.min is not b.min for a, b in zip(x.axis, axes, strict=True)
+    ):
+        raise Illegal(f"{x.name} and {parts[0].name} have different elements", "axes of the same lengths, in order")
+    needed = next((y for y in parts if s.depends_on(x, y)), None)
+    if needed is not None:
+        raise Illegal(f"{x.name} needs {needed.name}", "stages that do not depend on each other")
 
 
 def _may_reduce_together(s: Schedule, stage: Stage, x: Stage, first: Stage) -> None:

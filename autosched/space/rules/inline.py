@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 
 from autosched.errors import ScheduleError
-from autosched.ir.expr import Expr, is_const, variables
-from autosched.ir.visit import post_order
+from autosched.ir.expr import Expr, is_const, var, variables
+from autosched.ir.simplify import simplify
+from autosched.ir.visit import post_order, substitute
 from autosched.schedule.loop import Attach, axis_values, is_computed_whole
 from autosched.schedule.primitives.together import separable
 from autosched.schedule.schedule import Schedule
@@ -29,6 +31,8 @@ MUCH_WORK = 512
 MOST_CHOSEN = 3
 #: Windows of fewer points than this are written out whole, rather than in two passes.
 WRITTEN_OUT_WHOLE = 16
+#: Results of one stage, at most, that are computed together; one of so many elements that they are made of is common.
+MOST_TOGETHER, COMMON = 8, 4
 #: The two places that are none of a reader's loops, and the outermost one of them.
 ROOT, SLIDING, TASK = "root", "sliding", "task"
 #: TVM's attribute of stages that read constant matrices: names of the axes at which they do.
@@ -109,6 +113,84 @@ def compute_phases(s: Schedule) -> None:
             rest = [cut[a][0] if a in cut else stage.roots[a] for a in stage.axis]
             stage.reorder(*phases, *rest)
             s.cache_write(list(stage.op.outputs), "global")
+
+
+def compute_maps_together(s: Schedule) -> None:
+    """Results over the same elements that are made of the same elements become one stage, before any rule looks at the
+    stages: outputs, such as the two parts of a flow, and what the same stages read, such as sums of the products of two
+    gradients. What they are made of is loaded once, or computed once where that is inlined.
+
+    B[i] = f(A[i - 1], A[i]);  C[i] = g(A[i - 1], A[i])   ->   B[i], C[i] = f(A[i - 1], A[i]), g(A[i - 1], A[i])
+    """
+    found = [x for x in s.stages if _may_go_along(x)]
+    places = [var(f"place{k}", role="loop") for k in range(max((len(x.axis) for x in found), default=0))]
+    made_of = {x: _made_of(x, places) for x in found}
+    while found:
+        first, *found = found
+        along, elements = list[Stage](), made_of[first]
+
+        def goes_along(x: Stage) -> bool:
+            common = len(elements & made_of[x])  # noqa: B023  # called at once
+            most = max(len(made_of[first]), len(made_of[x]))  # noqa: B023
+            return 0 < most <= COMMON * common and _are_alike(s, [first, *along], x)  # noqa: B023
+
+        while (x := next(filter(goes_along, found), None)) is not None:
+            along.append(x)
+            elements |= made_of[x]
+            found.remove(x)
+        if along:
+            s.compute_together(first, along)
+
+
+def _may_go_along(stage: Stage) -> bool:
+    """Whether it is made element by element, in loops that are likely to be of its own."""
+    if not stage.is_injective or not stage.axis or len(stage.body) > 1 or analysis.is_opaque(stage):
+        return False
+    if stage.schedule.scans.step_of(stage) is not None or stage.relations:
+        return False
+    return stage.is_output or not (_is_used_once(stage) or _is_copied_in(stage))
+
+
+def _is_used_once(stage: Stage) -> bool:
+    """Whether each element is used for one of a stage that is not always inlined."""
+    if analysis.recomputed_by_pixel(stage) > 1:
+        return False
+    return all(_is_used_once(r) for r in analysis.readers(stage) if not r.is_output and _is_copied_in(r))
+
+
+def _is_copied_in(stage: Stage) -> bool:
+    """Whether it is so simple that it is always inlined."""
+    return analysis.is_plain(stage) and analysis.is_cheap(stage)
+
+
+def _are_alike(s: Schedule, stages: Sequence[Stage], x: Stage) -> bool:
+    """Whether a stage has the elements of others, and does not depend on them, nor they on it."""
+    first = stages[0]
+    if first.is_output != x.is_output or len(first.axis) != len(x.axis) or len(stages) == MOST_TOGETHER:
+        return False
+    if any(a.extent is not b.extent or a.min is not b.min for a, b in zip(first.axis, x.axis, strict=True)):
+        return False
+    return not any(s.depends_on(x, y) or s.depends_on(y, x) for y in stages)
+
+
+def _made_of(stage: Stage, places: Sequence[Expr]) -> frozenset[tuple[Tensor, tuple[Expr, ...]]]:
+    """What the element at a place is made of, each for itself, through stages that are always inlined; nothing where
+    that is too much to tell. What a whole row of elements needs, such as a coefficient, does not count."""
+    own = {v for v, a in zip(places, stage.axis, strict=False) if analysis.length(a) != 1}
+    found: set[tuple[Tensor, tuple[Expr, ...]]] = set()
+    waiting = [(stage, tuple(places[: len(stage.axis)]))]
+    for reader, place in waiting:
+        to = {a.var: i for a, i in zip(reader.axis, place, strict=True)}
+        for read in analysis.accesses(reader):
+            source, there = stage.schedule.stage(read.tensor), tuple(simplify(substitute(i, to)) for i in read.indices)
+            if source.is_placeholder or source.is_output or not source.is_injective or not _is_copied_in(source):
+                if own <= {v for i in there for v in variables(i)}:
+                    found.add((read.tensor, there))
+            elif (source, there) not in waiting:
+                waiting.append((source, there))
+        if len(waiting) > MAX_TAPS:
+            return frozenset()
+    return frozenset(found)
 
 
 def store_paddings(s: Schedule) -> None:

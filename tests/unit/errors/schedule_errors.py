@@ -63,6 +63,16 @@ def several_sums() -> Schedule:
     return create_schedule(made)
 
 
+def several_maps() -> Schedule:
+    """X[8, 8] -> P, Q, one more and one less than that; R: of X and P; S: sums of rows; V: a column."""
+    x, k = te.placeholder((8, 8), name="X"), te.reduce_axis((0, 8), name="k")
+    p = te.compute((8, 8), lambda i, j: x[i, j] + 1, name="P")
+    q = te.compute((8, 8), lambda i, j: x[i, j] - 1, name="Q")
+    r = te.compute((8, 8), lambda i, j: x[i, j] * p[j, i], name="R")
+    sums = te.compute((8,), lambda i: te.sum(x[i, k], axis=k), name="S")
+    return create_schedule([p, q, r, sums, te.compute((8,), lambda i: x[i, 0], name="V")])
+
+
 def window() -> Schedule:
     """A[10, 10] -> W[8, 8], sums of three rows and columns of it, of which those further right count more."""
     a, p, q = te.placeholder((10, 10), name="A"), te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 3), "q")
@@ -412,6 +422,25 @@ CASES: Cases = {
         ),
         "copy the cast of what is not cast": lambda s: s.cache_read("A", "local", ["B"], cast=True),
         "copy one place of two readers": (several_sums, lambda s: s.cache_read("X", "local", ["P", "Q"], only=0)),
+    },
+    "compute_together": {
+        "compute one alone": (several_maps, lambda s: s.compute_together("P", [])),
+        "compute one twice": (several_maps, lambda s: s.compute_together("P", ["P"])),
+        "compute what depends": (several_maps, lambda s: s.compute_together("P", ["Q", "R"])),
+        "compute a reduction beside": (several_maps, lambda s: s.compute_together("V", ["S"])),
+        "compute other elements": (several_maps, lambda s: s.compute_together("P", ["V"])),
+        "compute together after a split": (
+            several_maps,
+            lambda s: (s["P"].split("i", factor=2), s.compute_together("P", ["Q"])),
+        ),
+        "compute together what is marked": (
+            several_maps,
+            lambda s: (s["Q"].parallel("i"), s.compute_together("P", ["Q"])),
+        ),
+        "compute together what is inside": (
+            several_maps,
+            lambda s: (s["P"].compute_at(s["R"], "i"), s.compute_together("P", ["Q"])),
+        ),
     },
     "tuples": {
         "cache write of one of two": (tuples, lambda s: s.cache_write(s["T"].op.output(1), "local")),

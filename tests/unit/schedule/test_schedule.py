@@ -39,6 +39,17 @@ def extremes() -> list[Tensor]:
     return [x, low, te.compute((n,), lambda i: low[i] + high[i], name="S")]
 
 
+def two_sides() -> list[Tensor]:
+    """X[n, m] -> A, what is less than the next element, and twice what is more; M, their sum."""
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), name="X")
+    next_ = lambda i, j: x[i, te.min(j + 1, m - 1)]  # noqa: E731
+    less = te.compute((n, m), lambda i, j: te.min(x[i, j], next_(i, j)), name="A")
+    twice = te.compute((n, m), lambda i, j: less[i, j] * 2, name="T")
+    more = te.compute((n, m), lambda i, j: te.max(x[i, j], next_(i, j)), name="B")
+    return [x, less, te.compute((n, m), lambda i, j: twice[i, j] + more[i, j], name="M")]
+
+
 def padded_program() -> list[Tensor]:
     """A[n, m] -> W, sums of three columns and every other of five rows, zeros outside."""
     n, m = te.var("n"), te.var("m")
@@ -82,6 +93,7 @@ PROGRAMS = {
     "cache_padding": padded_program,
     "compact_reduction": upsampled_program,
     "reduce_together": extremes,
+    "compute_together": two_sides,
     "compute_with": extremes,
 }
 
@@ -233,6 +245,8 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s["S.rf"].inline_reduction().compute_inline(),
     ),
     "reduce_together": lambda s: s.reduce_together("L", ["H"]),
+    # Two rows at a time, of which one is an output, and the other one read.
+    "compute_together": lambda s: (s.compute_together("A", ["B"]), s["A.all"].split("i", factor=2)),
     # Tiles of the row, each of which goes through three steps.
     "block_time": lambda s: (
         s.block_time("all", 3),
