@@ -32,7 +32,7 @@ from autosched.ir.stmt import (
     with_children,
 )
 from autosched.ir.visit import post_order, substitute
-from autosched.lowering.interior import Span, asked_of, interior_of, is_inside, is_relaxed, limits, solve
+from autosched.lowering.interior import Span, asked_of, interior_of, is_inside, is_relaxed, limits, questions, solve
 from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
 from autosched.lowering.unroll import hint
 
@@ -242,8 +242,22 @@ def _cut(loop: For, span: Span, low: Expr, high: Expr, an: Analyzer, around: _Ar
         replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0)
         for start, stop in ((loop.start, low), (high, loop.start + loop.extent))
     )
-    before, after = (_partition(simplify_stmt(piece, an), an, within) for piece in (left, right))
+    before, after = (_partition(_in_vectors_again(piece, loop.lanes, an), an, within) for piece in (left, right))
     return seq(*(simplify_stmt(p, an) for p in (before, inside, after)))
+
+
+def _in_vectors_again(piece: For, lanes: int, an: Analyzer) -> Stmt:
+    """A piece of a vector loop, simplified; in vectors where nothing is asked any more, as on the other side of a choice:
+
+    for j in [0, 64): select(j < n, f(j), 0)   ->   for j in [0, n): f(j);  for j in [n, 64): 0
+    """
+    made = simplify_stmt(piece, an)
+    if not lanes or not isinstance(made, For):
+        return made
+    with an.tightened({}):
+        enter_loop(made, an)
+        asks = any(made.var in asked_of(q.node) for q in questions(made.body, an))
+    return made if asks else replace(made, lanes=lanes)
 
 
 def _border(body: Stmt, span: Span, around: _Around, an: Analyzer) -> Stmt:
