@@ -44,13 +44,10 @@ def first_places(x: Tensor, count: Dim, at: int, ascending: bool, valid: Tensor 
     """
     length = x.shape[at]
     key = elementwise(x, sortable, "sortable")
-    if (
-        valid is None
-        and is_const(count)
-        and count.value <= MOST_IN_TURN
-        and not (is_const(length) and length.value < 4 * count.value)
-    ):
-        return _one_after_the_other(key, int(count.value), at, ascending)
+    few, all_ = as_expr(count), as_expr(length)
+    is_short = is_const(all_) and is_const(few) and all_.value < 4 * few.value
+    if valid is None and is_const(few) and few.value <= MOST_IN_TURN and not is_short:
+        return _one_after_the_other(key, int(few.value), at, ascending)
 
     def rank(*i: Expr) -> object:
         j = te.reduce_axis((0, length), "j")
