@@ -324,12 +324,13 @@ class Expressions:
             raise BuildError(
                 f"{e.value.name} is indexed by {len(e.args)} numbers", asked=repr(e), legal="flatten the buffers first"
             )
-        if self.mask is not None and e.dtype.lanes == 1:
-            if not self._is_inside(e):
-                return self._load_if_any(e, self.mask)
-            with self._unmasked():
-                return self.value(e)
         index = e.args[0]
+        if self.mask is not None and (e.dtype.lanes == 1 or line_of(index) is not None):
+            if self._is_inside(e):  # what no lane needs may be read, and may be read once before a loop
+                with self._unmasked():
+                    return self.value(e)
+            if e.dtype.lanes == 1:
+                return self._load_if_any(e, self.mask)
         if e.dtype.lanes == 1:
             return self.memory.load(e.value, self.index(index))
         line = line_of(index)

@@ -74,7 +74,7 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collectio
             start = an.poly(s.start)
             an.bind(s.var, start, start + an.poly(s.extent) - 1)
         over = frozenset(s.var for s in relaxed)
-        for question in _questions(loop.body, an):
+        for question in questions(loop.body, an):
             mentioned = asked_of(question.node)
             if loop.var not in mentioned or mentioned & (serial | items) or (only and question.node not in only):
                 continue
@@ -106,7 +106,8 @@ def is_relaxed(s: For) -> bool:
     return s.kind == "serial" and s.extent.op == "const" and (s.ragged or s.extent.value <= SMALL)
 
 
-def _questions(body: Stmt, an: Analyzer) -> Iterable[_Question]:
+def questions(body: Stmt, an: Analyzer) -> Iterable[_Question]:
+    """The guards, clamps and choices over indices of a body, each once."""
     seen: set[Expr] = set()
     for s in walk(body):
         if isinstance(s, If) and s.condition.op == "likely":

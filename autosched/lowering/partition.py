@@ -32,7 +32,7 @@ from autosched.ir.stmt import (
     with_children,
 )
 from autosched.ir.visit import post_order, substitute
-from autosched.lowering.interior import Span, asked_of, interior_of, is_inside, is_relaxed, limits, solve
+from autosched.lowering.interior import Span, asked_of, interior_of, is_inside, is_relaxed, limits, questions, solve
 from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
 from autosched.lowering.unroll import hint
 
@@ -238,12 +238,46 @@ def _cut(loop: For, span: Span, low: Expr, high: Expr, an: Analyzer, around: _Ar
         inside = _interiors(loop.body, span, an, around, lambda body: replace(whole, body=body))
     border = _border(loop.body, span, around, an)
     within = replace(around, deferred=())
-    left, right = (
-        replace(loop, start=start, extent=stop - start, body=border, ragged=True, lanes=0)
-        for start, stop in ((loop.start, low), (high, loop.start + loop.extent))
+    sides = _other_sides(loop, span, an) if loop.lanes else ({}, {})
+    pieces = (
+        replace(loop, start=start, extent=stop - start, body=replace_exprs(border, side), ragged=True, lanes=0)
+        for side, start, stop in zip(sides, (loop.start, high), (low, loop.start + loop.extent), strict=True)
     )
-    before, after = (_partition(simplify_stmt(piece, an), an, within) for piece in (left, right))
+    before, after = (_partition(_in_vectors_again(piece, loop.lanes, an), an, within) for piece in pieces)
     return seq(*(simplify_stmt(p, an) for p in (before, inside, after)))
+
+
+def _other_sides(loop: For, span: Span, an: Analyzer) -> tuple[dict[Expr, Expr], dict[Expr, Expr]]:
+    """What becomes of a choice before and after the interior, where one comparison alone decides how far that goes."""
+    found: tuple[dict[Expr, Expr], dict[Expr, Expr]] = {}, {}
+    if len(span.answers) > 1 or span.provided or len(span.low) + len(span.high) != 1:
+        return found
+    (node,) = span.answers
+    asked = conjuncts(node.args[0]) if node.op in ("select", "if_then_else") else []
+    holds = [p for c in asked for p in an.inequalities(c) or ()]
+    with an.tightened({}):
+        enter_loop(loop, an)
+        exact = Span()
+        if len(holds) == 1 and solve(holds[0], loop.var, frozenset(), an, exact, 8, exact=True):
+            for side, own, limit in zip(found, (span.low, span.high), (exact.low, exact.high), strict=True):
+                if own and own == limit:
+                    side[node] = node.args[2]
+    return found
+
+
+def _in_vectors_again(piece: For, lanes: int, an: Analyzer) -> Stmt:
+    """A piece of a vector loop, simplified; in vectors where nothing is asked any more, as on the other side of a
+    choice:
+
+    for j in [0, 64): select(j < n, f(j), 0)   ->   for j in [0, n): f(j);  for j in [n, 64): 0
+    """
+    made = simplify_stmt(piece, an)
+    if not lanes or not isinstance(made, For):
+        return made
+    with an.tightened({}):
+        enter_loop(made, an)
+        asks = any(made.var in asked_of(q.node) for q in questions(made.body, an))
+    return made if asks else replace(made, lanes=lanes)
 
 
 def _border(body: Stmt, span: Span, around: _Around, an: Analyzer) -> Stmt:

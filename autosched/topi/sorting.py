@@ -1,4 +1,5 @@
-"""Elements in order, by counting: how many come before each. Every target runs it; a line of n takes n*n comparisons.
+"""Elements in order, by counting: how many come before each. Every target runs it; a line of n takes n*n comparisons,
+and the first k of it, which are searched one after the other, n*k.
 
 Of equal elements those in front come first, zeros are equal, and NaN is the greatest.
 """
@@ -10,12 +11,15 @@ from typing import Any
 
 from autosched import te
 from autosched.errors import UsageError
-from autosched.ir.expr import Expr, as_expr, is_const
+from autosched.ir.expr import Expr, as_expr, const, is_const
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import Dim, accumulator, axis_of, narrowed, product, same, unravel
 from autosched.topi.elementwise import elementwise
 from autosched.topi.linalg import cumsum
 from autosched.topi.transform import reshape
+
+#: The first few elements are searched one after the other, which takes as many passes; more are put in order.
+MOST_IN_TURN = 8
 
 
 def sortable(x: Expr) -> Expr:
@@ -40,6 +44,10 @@ def first_places(x: Tensor, count: Dim, at: int, ascending: bool, valid: Tensor 
     """
     length = x.shape[at]
     key = elementwise(x, sortable, "sortable")
+    few, all_ = as_expr(count), as_expr(length)
+    is_short = is_const(all_) and is_const(few) and all_.value < 4 * few.value
+    if valid is None and is_const(few) and few.value <= MOST_IN_TURN and not is_short:
+        return _one_after_the_other(key, int(few.value), at, ascending)
 
     def rank(*i: Expr) -> object:
         j = te.reduce_axis((0, length), "j")
@@ -59,6 +67,44 @@ def first_places(x: Tensor, count: Dim, at: int, ascending: bool, valid: Tensor 
 
     shape = [count if k == at else d for k, d in enumerate(x.shape)]
     return te.compute(tuple(shape), place, name="T_sort_places")
+
+
+def _one_after_the_other(key: Tensor, count: int, at: int, ascending: bool) -> Tensor:
+    """The places of the first few elements: each is searched among those that come after the one before."""
+
+    def comes_sooner(x: tuple[Expr, Expr], y: tuple[Expr, Expr]) -> Expr:
+        before = x[0] < y[0] if ascending else x[0] > y[0]
+        return before | ((x[0] == y[0]) & (x[1] < y[1]))
+
+    def sooner(x: tuple[Expr, Expr], y: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
+        replaced = comes_sooner(y, x)
+        return te.select(replaced, y[0], x[0]), te.select(replaced, y[1], x[1])
+
+    last = te.max_value if ascending else te.min_value
+    first = te.comm_reducer(sooner, lambda k, p: (last(k), te.max_value(p)), name="first")
+    rest = [d for k, d in enumerate(key.shape) if k != at]
+    found: list[Tensor] = []
+    element: Tensor | None = None
+
+    def search(*i: Expr) -> tuple[Expr, ...]:
+        j = te.reduce_axis((0, key.shape[at]), "j")
+        here = key(*i[:at], j.var, *i[at:]), j.var.astype("int32")
+        where = None if element is None else comes_sooner((element(*i), found[-1](*i)), here)
+        return first(here, axis=j, where=where)
+
+    for n in range(count):
+        element, place = te.compute(tuple(rest), search, name=f"T_topk_{n}")
+        found.append(place)
+
+    def chosen(*i: Expr) -> Expr:
+        others = (*i[:at], *i[at + 1 :])
+        value = found[-1](*others)
+        for n in reversed(range(count - 1)):
+            value = te.if_then_else(i[at] == n, found[n](*others), value)
+        return value
+
+    shape = [const(count) if k == at else d for k, d in enumerate(key.shape)]
+    return te.compute(tuple(shape), chosen, name="T_sort_places")
 
 
 def _taken(x: Tensor, places: Tensor, at: int, name: str) -> Tensor:

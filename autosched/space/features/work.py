@@ -15,6 +15,7 @@ from autosched.ir.expr import (
     const,
     floordiv,
     floormod,
+    is_const,
     is_index,
     logical_and,
     logical_not,
@@ -214,9 +215,11 @@ def _masked(e: Expr, site: Site, an: Analyzer) -> Expr:
     """
     if e.op != "if_then_else" or is_index(e) or site.vectorized.isdisjoint(variables(e.args[0])):
         return const(0)
-    loads = const(float(sum(x.op == "load" for x in post_order(e.args[1:]))), "float64")
     asked = [c for c in conjuncts(e.args[0]) if not site.vectorized.isdisjoint(variables(c))]
     vector = [x for x in site.loops if x.kind == "vectorize"][-1]
+    of_data = not any(is_index(c.args[0] if c.args else c) for c in asked)
+    reads = [x for x in post_order(e.args[1:]) if x.op == "load"]
+    loads = const(float(sum(not (of_data and _is_read_anyway(x, vector, an)) for x in reads)), "float64")
     if (even := _repeats(asked, vector, an)) is not const(False):  # both sides are loaded, and lanes taken in turns
         return loads * select(even, ratio(const(1), site.lanes), const(1.0, "float64"))
     if not all(_is_border(c, site, an) for c in asked):
@@ -225,6 +228,11 @@ def _masked(e: Expr, site: Site, an: Analyzer) -> Expr:
     vectors = [x.extent for x in site.loops if x.var in used and x.kind != "vectorize"][-1:]
     share = minimum(const(1.0, "float64"), ratio(const(len(asked)), reduce(mul, vectors, const(1))))
     return loads * ratio(share, site.lanes)
+
+
+def _is_read_anyway(load: Expr, vector: For, an: Analyzer) -> bool:
+    """Whether code generation reads a vector of evenly spaced elements for all lanes: it knows that they are there."""
+    return all(map(is_const, load.value.shape)) and step(load, vector.var, an) is not None
 
 
 def _is_border(condition: Expr, site: Site, an: Analyzer) -> bool:

@@ -64,7 +64,12 @@ def _steps_of_pixels(stage: Stage) -> list[tuple[int | None, ...]]:
     """The distances that indices move from a pixel to the next, for each read of channels, away from clamps."""
     x, c = stage.axis[-2:]
     reads = [a for a in analysis.accesses(stage) if a.mentions(x) and a.mentions(c)]
-    return [replace(a, indices=tuple(unclamped(i, x.var) for i in a.indices)).steps(x) for a in reads]
+    return [away_from_clamps(a, x).steps(x) for a in reads]
+
+
+def away_from_clamps(a: Access, axis: IterVar) -> Access:
+    """A read as it is where no minimum or maximum along an axis keeps it inside of its tensor."""
+    return replace(a, indices=tuple(unclamped(i, axis.var) for i in a.indices))
 
 
 def _has_pattern(plan: Plan, stage: Stage) -> bool:

@@ -129,9 +129,11 @@ def _places_of(plan: Plan, scan: Stage) -> tuple[list[Place], bool]:
 
 def _vector_of_reader(plan: Plan, scan: Stage) -> list[Place]:
     """Where one vector of its only reader is computed, which reads a vector of places: states are in registers there,
-    and no memory is needed for them. None if there is no such place."""
-    readers = analysis.readers(scan)
-    if len(readers) != 1 or not readers[0].is_injective or len(readers[0].loops) < 2:
+    and no memory is needed for them. None if there is no such place, as where a step reads other places of its row:
+    each vector would need them all."""
+    op, readers = scan.op, analysis.readers(scan)
+    assert isinstance(op, ScanOp)
+    if not op.independent[-1] or len(readers) != 1 or not readers[0].is_injective or len(readers[0].loops) < 2:
         return []
     (reader,), own = readers, tuple(a.var for a in readers[0].axis)
     at_own = all(a.indices[1:] == own for a in analysis.accesses(reader) if a.tensor in scan.op.outputs)

@@ -33,7 +33,7 @@ def _turned_run(stage: Stage) -> list[IterVar] | None:
     runs = rows.runs(stage)
     column = stage.axis[-1]
     for a in analysis.made_of(stage)[0]:
-        along = [i for i, run in enumerate(runs) if a.is_contiguous(run[-1])]
+        along = [i for i, run in enumerate(runs) if rows.away_from_clamps(a, run[-1]).is_contiguous(run[-1])]
         if a.mentions(column) and not a.is_contiguous(column):
             found.update(dict.fromkeys(along[:1] or [len(runs) - 1]))
     turned = list(found)

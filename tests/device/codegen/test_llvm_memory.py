@@ -209,6 +209,26 @@ def test_untaken_loads_do_not_run() -> None:
     ]
 
 
+@pytest.mark.parametrize("stride", [1, 3, 20])
+@pytest.mark.parametrize("room", [0, -1])
+def test_lanes_that_are_surely_there_are_read_for_all(stride: int, room: int) -> None:
+    """A mask would keep LLVM from reading them once before a loop; it stays where the last lane may lie outside."""
+    n = 15 * stride + 1 + room
+    chosen, a, out = buffer("chosen", 16, "int32"), buffer("a", n, "int32"), buffer("out", 16, "int32")
+    lane = ramp(const(0), 1, 16)
+    condition = make("ne", dtype("bool").with_lanes(16), (load(chosen, lane), broadcast(const(0), 16)))
+    value = if_then_else(condition, load(a, ramp(const(0), stride, 16)), broadcast(const(7), 16))
+    f = Function("f", (chosen, a, out), (), Store(out, (lane,), value), (2,))
+    text = text_of(compile_function(f, Target.parse("llvm")), "llvm")
+    assert ("llvm.masked" in text) == (room < 0)
+    x, wanted = numbers(n, "int32"), np.full(16, 7, "int32")
+    holds = np.arange(16, dtype="int32") % 3 * (np.arange(16) < 15)
+    wanted[holds != 0] = x[: 15 * stride : stride][:15][holds[:15] != 0]
+    got = np.zeros(16, "int32")
+    run(f, holds.astype("int32"), x, got)
+    np.testing.assert_array_equal(got, wanted)
+
+
 @pytest.mark.parametrize("connective", [logical_and, logical_or])
 def test_short_circuit_value(connective) -> None:
     """The shortcut changes no result."""

@@ -112,6 +112,26 @@ def row_sums(rows=37, columns=50):
     return x, topi.cumsum(x, axis=1)
 
 
+def run_numbers(rows=37, columns=50):
+    """How many runs of equal numbers have begun along each row."""
+    x = te.placeholder((rows, columns), "int32", name="x")
+
+    def begins(i, j):
+        return te.if_then_else(j == 0, 1, (x[i, j] != x[i, te.max(j - 1, 0)]).astype("int32"))
+
+    return x, topi.cumsum(te.compute((rows, columns), begins, name="begins"), axis=1)
+
+
+def reversed_states(n=9, back=8):
+    """Steps that read the row before from its end, of any length."""
+    m = te.var("m")
+    x, state = te.placeholder((n, 7, m), "int32", name="x"), te.placeholder((n, 7, m), "int32", name="state")
+    first = te.compute((1, 7, m), lambda t, i, j: x[t, i, j], name="first")
+    step = te.compute((n, 7, m), lambda t, i, j: te.min(state[t - 1, i, m - 1 - j], back) + x[t, i, j], name="step")
+    made = te.scan(first, step, state, name="made")
+    return x, te.compute((7, m), lambda i, j: made[n - 1, i, j] + 1, name="last")
+
+
 def turned_twice(wanted):
     """The sums along rows, whose transposition somebody else wants, too, or everybody gets."""
     x, state = te.placeholder((20, 30), name="x"), te.placeholder((30, 20), name="state")
@@ -171,6 +191,7 @@ PROGRAMS = {
     "smoothed by two": lambda: smoothed(20, 18, 1),
     "sums along rows": row_sums,
     "sums along few rows": lambda: row_sums(3, 40),
+    "runs": run_numbers,
     "sums of batches": lambda: (x := te.placeholder((3, 18, 33), "int32", name="x"), topi.cumsum(x, axis=2)),
 }
 
@@ -194,6 +215,20 @@ def test_kernels_compute_what_the_definition_says(name):
         interpret(sketch.structure.bind(knobs), [*inputs, *got])
         for a, b in zip(got, wanted, strict=True):
             assert not compare(a, b, *allowed_error(b, None, None)), sketch.name
+
+
+def test_what_is_made_of_neighbours_along_a_row_is_turned_with_it():
+    """Clamps at the border do not hide that squares of it are rows of squares."""
+    plan = planned(*run_numbers())
+    turned = [x for x in plan.s.stages if x.name == "T_transpose"]
+    assert [x.attach.kind for x in turned] == ["at"]
+
+
+def test_a_scan_along_whose_rows_a_step_looks_is_not_made_for_each_vector_of_its_reader():
+    args = reversed_states()
+    for sketch in Workload("w", args).search_space(LLVM, {"m": 19}).sketches:
+        assert ["compute_at", "made", "last", "j.outer"] not in sketch.trace, sketch.name
+    check(args, sizes={"m": 19})
 
 
 @pytest.mark.parametrize("n", [1, 2, 17, 300])

@@ -31,6 +31,23 @@ def test_order(axis: int) -> None:
     check(lambda x: topi.topk(x, 0, axis, "indices"), (X,), found)
 
 
+@pytest.mark.parametrize("of", ["float32", "int8"])
+@pytest.mark.parametrize("is_ascend", [False, True])
+def test_the_first_few(of: str, is_ascend: bool) -> None:
+    """They are searched one after the other: of equal ones those in front, and the last number of a type, too."""
+    x = DRAW.integers(-3, 3, (5, 67)).astype(of)
+    x[2] = 1
+    x[3, 40:] = np.inf if of == "float32" else 127
+    if of == "float32":
+        x[4, ::9], x[1, 3] = np.nan, -0.0
+    elif is_ascend:
+        x[3] = 127
+    key = np.nan_to_num(x.astype(np.float64), nan=1e300, posinf=1e200)
+    places = np.argsort(key if is_ascend else -key, 1, kind="stable")[:, :6]
+    check(lambda t: topi.topk(t, 6, 1, "indices", is_ascend, "int32"), (x,), places)
+    check(lambda t: topi.topk(t, 6, 1, "values", is_ascend), (x,), np.take_along_axis(x, places, 1))
+
+
 def test_order_of_the_valid_ones() -> None:
     check(lambda x, n: topi.argsort(x, n, 1, dtype="int32"), (X[:, ::-1].copy(), np.array([3, 0], np.int32)),
           np.array([[2, 1, 0, 3, 4], [0, 1, 2, 3, 4]]))  # fmt: skip

@@ -7,6 +7,7 @@ import pytest
 
 from autosched import te
 from autosched.ir.stmt import Function, Store, walk
+from autosched.ir.visit import post_order
 from autosched.lowering import lower_structure
 from autosched.schedule import create_schedule
 from autosched.testing.oracle import check_against_reference
@@ -88,3 +89,22 @@ def test_times_of_a_scan_take_turns(in_place: bool, sized: bool) -> None:
     inputs = [[np.arange(length, dtype=np.int32)] for length in (LENGTHS if sized else [147])]
     for backend in ("native", "interpreter"):
         check_against_reference([x, last], s, "llvm", inputs[0], backend, more=inputs[1:])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_the_other_side_of_a_choice_is_in_vectors(below: bool) -> None:
+    """The zeros of a triangle are as many as its elements: no row stores them one by one where a vector has room."""
+    a = te.placeholder((70, 70), "int32", name="A")
+    b = te.compute((70, 70), lambda i, j: te.if_then_else(j < i if below else j > i, a[i, j], 0), name="B")
+    s = create_schedule(b)
+    s[b].vectorize(s[b].split("j", factor=32)[1])
+    f = lower_structure(s, [a, b], "llvm").bind()
+    zeros = {x.indices[0].dtype.lanes for x in walk(f.body) if isinstance(x, Store) and not _reads(x)}
+    assert zeros == {16, 1}
+    x = np.arange(1, 4901, dtype=np.int32).reshape(70, 70)
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, b], s, "llvm", [x], backend)  # type: ignore[arg-type]
+
+
+def _reads(s: Store) -> bool:
+    return any(e.op == "load" for e in post_order(s.value))
