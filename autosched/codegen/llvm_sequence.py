@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from autosched.codegen.llvm_expr import leave_if_failed
 from autosched.codegen.llvm_program import CLOCK_MONOTONIC, EntryPoints, element
 from autosched.codegen.llvm_text import C_INT, ModuleText, Value, Writer, constant, plus, typed
-from autosched.ir.dtype import BOOL, INT64, dtype
+from autosched.ir.dtype import INT64, dtype
 
 
 class Address(NamedTuple):
@@ -77,7 +78,7 @@ class _Sequence(EntryPoints):
                 f"call {C_INT} {kernel}(ptr {arguments}, ptr null, ptr {inner}, i64 %threads)", dtype("int32")
             )
             if self.fails:
-                self._leave_if_not_zero(w, status)
+                leave_if_failed(w, status)
             if before is not None:
                 after = self._now(w, moment)
                 w.do(f"store {typed(w.binary('sub', after, before))}, ptr {self._offset(w, given[times], 8 * number)}")
@@ -89,14 +90,6 @@ class _Sequence(EntryPoints):
     def _offset(w: Writer, base: str, offset: int) -> str:
         """An address where it is used: kept from call to call, thousands of them would fill the stack."""
         return w.fresh(f"getelementptr i8, ptr {base}, i64 {offset}", INT64).ref if offset else base
-
-    @staticmethod
-    def _leave_if_not_zero(w: Writer, status: Value) -> None:
-        failed, well = w.label("failed"), w.label("well")
-        w.branch(w.fresh(f"icmp eq {typed(status)}, 0", BOOL).ref, well, failed)
-        w.start(failed)
-        w.do(f"ret {typed(status)}")
-        w.start(well)
 
     def _now(self, w: Writer, moment: str) -> Value:
         """The monotonic clock in nanoseconds, by way of two words of memory."""

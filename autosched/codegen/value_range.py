@@ -9,22 +9,15 @@ Functions leave out what only values need that do not occur: see `llvm_math.USUA
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, is_const, is_index
-from autosched.ir.ranges import Interval, Ranges, of_type
+from autosched.ir.ranges import RULES, Interval, Ranges, of_type
 
-#: operators of integers whose rule is that of two ends, and those whose smallest and largest value lie at ends
-_CORNERS: dict[str, Callable[[float, float], float]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "min": min,
-    "max": max,
-}
+#: operators of which the rule for index arithmetic holds for any numbers
+_ALIKE = ("add", "sub", "mul", "min", "max")
 #: Expressions that are looked into for one interval, at most.
 MOST = 64
 
@@ -55,10 +48,6 @@ class ValueRanges:
         match e.op:
             case "const":
                 return Interval(e.value, e.value)
-            case "broadcast":
-                return self._of(e.args[0])
-            case "select" | "if_then_else":
-                return self._union(*e.args[1:])
             case "cast" if not e.args[0].dtype.is_float:
                 return self._of(e.args[0])
             case "shr":
@@ -69,37 +58,32 @@ class ValueRanges:
             case "bitand":
                 ends = [a.high for a in map(self._of, e.args) if a is not None and a.non_negative]
                 return Interval(0, min(ends)) if ends else None
-            case op if op in _CORNERS:
-                return self._corners(e)
-        return None
+        return self._alike(e)
 
     def _float(self, e: Expr) -> Interval | None:
         match e.op:
             case "const":
                 return None if math.isnan(e.value) else Interval(e.value, e.value)
-            case "broadcast":
-                return self._of(e.args[0])
-            case "select" | "if_then_else":
-                return self._union(*e.args[1:])
+            case "broadcast" | "select" | "if_then_else":
+                return self._alike(e)
             case "cast":
-                a = self._of(e.args[0])
-                return None if a is None else _rounded(a, e.dtype)
-            case op if op in _CORNERS:
-                found = self._corners(e)
-                return None if found is None else _rounded(found, e.dtype)
-        return None
+                found = self._of(e.args[0])
+            case _:
+                found = self._alike(e)
+        return None if found is None else _rounded(found, e.dtype)
 
-    def _union(self, *args: Expr) -> Interval | None:
-        a, b = map(self._of, args)
-        return None if a is None or b is None else a | b
-
-    def _corners(self, e: Expr) -> Interval | None:
-        """The smallest and the largest of what the ends give; none where ends are infinite."""
-        a, b = map(self._of, e.args)
-        if a is None or b is None or not all(map(math.isfinite, (a.low, a.high, b.low, b.high))):
+    def _alike(self, e: Expr) -> Interval | None:
+        """What integers and floats have in common; nothing is known of an end that is infinite."""
+        if e.op == "broadcast":
+            return self._of(e.args[0])
+        if e.op not in ("select", "if_then_else", *_ALIKE):
             return None
-        found = [_CORNERS[e.op](x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-        return Interval(min(found), max(found))
+        a, b = map(self._of, e.args[-2:])
+        if a is None or b is None:
+            return None
+        if e.op not in _ALIKE:
+            return a | b
+        return RULES[e.op](a, b) if all(map(math.isfinite, (a.low, a.high, b.low, b.high))) else None
 
 
 def constant_of(e: Expr) -> int | None:

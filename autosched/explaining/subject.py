@@ -254,11 +254,12 @@ def winners(contents: LogContents, target: Target | None) -> list[tuple[Record, 
         if target is None or r.target_kind == target.kind:
             groups.setdefault((r.key, r.target, r.device_name, tuple(sorted(r.sizes.items()))), []).append(r)
     best = [c[0].record for (key, to, *_), of in groups.items() if (c := ranked(of, key=key, target=to))]
-    here = [r for r in best if _is_here(r)]
+    here = [r for r in best if is_here(r)]
     return [(r, place_of[id(r)]) for r in here or best]
 
 
-def _is_here(r: Record) -> bool:
+def is_here(r: Record) -> bool:
+    """Whether a record was measured on the device that its target means here."""
     try:
         return describe_device(resolve_target(r.target))["name"] == r.device_name
     except AutoschedError:

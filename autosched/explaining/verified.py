@@ -11,7 +11,7 @@ from typing import Any
 from autosched.errors import AutoschedError, VerificationError, is_finite
 from autosched.explaining.compared import default_of, in_turns
 from autosched.explaining.explanation import ROUNDS, Bench, Result, Variant
-from autosched.explaining.subject import Subject, of_record
+from autosched.explaining.subject import Subject, is_here, of_record
 from autosched.measure.protocol import MeasureOptions
 from autosched.measure.stats import speedup_interval
 from autosched.noise import typical
@@ -106,19 +106,12 @@ def verify(
         for task, of in by_task(given).items()
     }
     for task, r in best_of_each(given).items():
-        if not _is_here(r) or IMPORTED in r.extra:  # the program of an imported record is in no search space
+        if not is_here(r) or IMPORTED in r.extra:  # the program of an imported record is in no search space
             found.elsewhere += 1
             continue
         tell(task_text(r))
         found.rows.append(_verified(r, baselines[task], regress, rounds, measure or MeasureOptions()))
     return found
-
-
-def _is_here(r: Record) -> bool:
-    try:
-        return describe_device(resolve_target(r.target))["name"] == r.device_name
-    except AutoschedError:
-        return False
 
 
 def _verified(r: Record, baseline: float, regress: float | None, rounds: int, options: MeasureOptions) -> Verified:

@@ -5,7 +5,6 @@ python -m autosched.graph.building          answers questions of `build_all`
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from autosched import errors
 from autosched.building import AS_ASKED, default_plan, plans_to_try
 from autosched.codegen.artifact import Artifact
 from autosched.errors import AutoschedError, ModelError
-from autosched.measure.frames import answer_frames
+from autosched.measure.frames import serve
 from autosched.measure.workers import ask_all
 from autosched.space.workload import Workload
 from autosched.target import Target, cpu_count
@@ -108,14 +107,5 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
     return {"provenance": built.provenance}
 
 
-def main() -> None:
-    """Answer questions until the pipe is closed."""
-    parser = argparse.ArgumentParser()
-    for name in ("--read-fd", "--write-fd", "--parent"):
-        parser.add_argument(name, type=int, required=True)
-    args = parser.parse_args()
-    answer_frames(args.read_fd, args.write_fd, _answer)
-
-
 if __name__ == "__main__":
-    main()
+    serve(_answer)

@@ -6,6 +6,7 @@ costs a FrameError and nothing else.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import struct
@@ -107,3 +108,12 @@ def answer_frames(read: int, write: int, answer: Callable[[dict[str, Any]], dict
     """Answer each message of a `WorkerProcess`, until it closes the pipe."""
     while (message := read_frame(read)) is not None:
         write_frame(write, {"seq": message["seq"], **answer(message)})
+
+
+def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Be the program of a `WorkerProcess`: answer its messages until it closes the pipe."""
+    parser = argparse.ArgumentParser()
+    for name in ("--read-fd", "--write-fd", "--parent"):
+        parser.add_argument(name, type=int, required=True)
+    args, _ = parser.parse_known_args()
+    answer_frames(args.read_fd, args.write_fd, answer)

@@ -168,9 +168,7 @@ _DATA = Fields(
         "cpu": Form.text(),
         "cores": Form.integer(1),
         "measured": Form.text(),
-        "levels": Form.array(
-            Fields({**_LEVEL.fields, "read": _RATES, "copy": _RATES}), "an array of levels", shortest=1
-        ),
+        "levels": Form.array(_RATED_LEVEL, "an array of levels", shortest=1),
         "fma": Fields({"float32": _RATES, "float64": _RATES}),
     }
 )

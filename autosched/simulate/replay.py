@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ import numpy as np
 
 from autosched import errors
 from autosched.errors import AutoschedError, UsageError
-from autosched.measure.frames import answer_frames
+from autosched.measure.frames import serve
 from autosched.measure.workers import ask_all
 from autosched.model import AnalyticalModel, make_model, prior_for
 from autosched.model.protocol import FloatArray
@@ -228,14 +227,5 @@ def _decoded(reply: dict[str, Any]) -> Run:
     return Run(**{**reply, "seconds": tuple(math.inf if s is None else s for s in reply["seconds"])})
 
 
-def main() -> None:
-    """Answer questions until the pipe is closed."""
-    parser = argparse.ArgumentParser()
-    for name in ("--read-fd", "--write-fd", "--parent"):
-        parser.add_argument(name, type=int, required=True)
-    args = parser.parse_args()
-    answer_frames(args.read_fd, args.write_fd, _answer)
-
-
 if __name__ == "__main__":
-    main()
+    serve(_answer)

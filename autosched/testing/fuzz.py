@@ -17,12 +17,12 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from autosched.measure.frames import answer_frames
+from autosched.measure.frames import serve
 from autosched.measure.process import REPLY, WorkerProcess, wait
 from autosched.testing.case import BACKENDS, Case
 from autosched.testing.shrink import shrink
@@ -41,10 +41,50 @@ class Verdict:
     backend: str = ""
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A kind of cases.
+
+    module: `python -m` it runs a campaign
+    draw:   makes the case of a seed on a backend, by rules where they are asked for
+    read:   makes a case of its `to_json`
+    shrink: makes a case smaller that fails as it does
+    """
+
+    module: str
+    backends: tuple[str, ...]
+    draw: Callable[[int, str, bool], Any]
+    read: Callable[[dict[str, Any]], Any]
+    shrink: Callable[[Any, Callable[[Any], bool]], Any]
+    has_rules: bool = False
+
+    def judge(self, message: dict[str, Any]) -> dict[str, str]:
+        """The verdict on a case as data, in the process that runs it."""
+        fingerprint = ""
+        try:
+            given = message.get("case")
+            case = self.read(given) if given else self.draw(message["seed"], message["backend"], message["generated"])
+            fingerprint = case.fingerprint
+            case.check()
+        except Exception as error:
+            return {"kind": kind_of(error), "text": str(error)[:4000], "fingerprint": fingerprint}
+        return {"fingerprint": fingerprint}
+
+
+SCHEDULES = Kind(
+    "autosched.testing.fuzz",
+    tuple(BACKENDS),
+    lambda seed, backend, generated: (Case.generated if generated else Case.draw)(seed, backend),
+    Case.from_json,
+    shrink,
+    has_rules=True,
+)
+
+
 class Worker:
     """A process of a module's `--serve`, which runs cases."""
 
-    def __init__(self, module: str = "autosched.testing.fuzz", limit: float = LIMIT) -> None:
+    def __init__(self, module: str = SCHEDULES.module, limit: float = LIMIT) -> None:
         self._process = WorkerProcess("fuzz", [sys.executable, "-m", module, "--serve"], os.environ, Path.cwd())
         self._limit = limit
 
@@ -66,51 +106,31 @@ class Worker:
 
 
 def campaign(
-    seeds: Iterable[int], backends: Sequence[str], budget: float | None = None, generated: bool = False
-) -> Iterator[tuple[Case | None, Verdict]]:
+    kind: Kind, seeds: Iterable[int], backends: Sequence[str], budget: float | None = None, generated: bool = False
+) -> Iterator[tuple[AnyCase | None, Verdict]]:
     """Run every seed on every backend; yields the case, made smaller, for a failure, and else None.
 
     With `generated`, sketch rules make the schedules.
     """
-    worker, end = Worker(), time.monotonic() + (budget or float("inf"))
+    worker, end = Worker(kind.module), time.monotonic() + (budget or float("inf"))
     try:
         for seed in seeds:
             for backend in backends:
                 if time.monotonic() > end:
                     return
-                verdict = replace(
-                    worker.run({"seed": seed, "backend": backend, "generated": generated}), backend=backend
-                )
-                yield (_shrunk(worker, seed, backend, verdict, generated) if verdict.kind else None), verdict
+                question = {"seed": seed, "backend": backend, "generated": generated}
+                verdict = replace(worker.run(question), backend=backend)
+                yield (_shrunk(kind, worker, question, verdict) if verdict.kind else None), verdict
     finally:
         worker.close()
 
 
-def _shrunk(worker: Worker, seed: int, backend: str, verdict: Verdict, generated: bool) -> Case | None:
+def _shrunk(kind: Kind, worker: Worker, question: dict[str, Any], verdict: Verdict) -> AnyCase | None:
     try:
-        case = _drawn(seed, backend, generated)
+        case: AnyCase = kind.draw(*question.values())
     except Exception:  # then drawing is what failed, and there is nothing to make smaller
         return None
-    return shrink(case, lambda c: worker.run({"case": c.to_json()}).kind == verdict.kind)
-
-
-def _drawn(seed: int, backend: str, generated: bool) -> Case:
-    return Case.generated(seed, backend) if generated else Case.draw(seed, backend)
-
-
-# -- the process that runs cases --------------------------------------------------------------------
-
-
-def _judge(message: dict[str, Any]) -> dict[str, str]:
-    fingerprint = ""
-    try:
-        given = message.get("case")
-        case = Case.from_json(given) if given else _drawn(message["seed"], message["backend"], message["generated"])
-        fingerprint = case.fingerprint
-        case.check()
-    except Exception as error:
-        return {"kind": kind_of(error), "text": str(error)[:4000], "fingerprint": fingerprint}
-    return {"fingerprint": fingerprint}
+    return kind.shrink(case, lambda c: worker.run({"case": c.to_json()}).kind == verdict.kind)  # type: ignore[no-any-return]
 
 
 def kind_of(error: Exception) -> str:
@@ -123,30 +143,34 @@ def kind_of(error: Exception) -> str:
 # -- the command ------------------------------------------------------------------------------------
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, kind: Kind = SCHEDULES, about: str | None = __doc__) -> int:
     """Run a campaign, or one case; returns the exit status."""
     plain = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("python -m autosched.testing.fuzz", description=__doc__, formatter_class=plain)
+    parser = argparse.ArgumentParser(f"python -m {kind.module}", description=about, formatter_class=plain)
     parser.add_argument("--seeds", default="0:100", help="first:end; `first:` goes on until --budget or Ctrl-C")
-    parser.add_argument("--backend", action="append", choices=tuple(BACKENDS), help="all of them without one")
-    parser.add_argument("--generated", action="store_true", help="schedules that sketch rules make")
+    parser.add_argument("--backend", action="append", choices=kind.backends, help="all of them without one")
+    if kind.has_rules:
+        parser.add_argument("--generated", action="store_true", help="schedules that sketch rules make")
     parser.add_argument("--budget", type=float, help="seconds")
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for failing cases")
     parser.add_argument("--case", type=Path, help="run the case of a file")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    for name in ("--read-fd", "--write-fd", "--parent"):
-        parser.add_argument(name, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    if args.serve:
-        answer_frames(args.read_fd, args.write_fd, _judge)
-        os._exit(0)
     if args.case:
-        case = Case.from_json(json.loads(args.case.read_text("utf-8")))
+        case = kind.read(json.loads(args.case.read_text("utf-8")))
         print(case)
         case.check()
         return 0
-    verdicts = campaign(seeds_of(args.seeds), args.backend or tuple(BACKENDS), args.budget, args.generated)
-    return report(verdicts, args.failures, "autosched.testing.fuzz")
+    by_rules = kind.has_rules and args.generated
+    verdicts = campaign(kind, seeds_of(args.seeds), args.backend or kind.backends, args.budget, by_rules)
+    return report(verdicts, args.failures, kind.module)
+
+
+def run(kind: Kind, about: str | None) -> NoReturn:
+    """Be the program of a kind's module: with `--serve` one that judges cases, else the command."""
+    if sys.argv[1:2] == ["--serve"]:
+        serve(kind.judge)
+        os._exit(0)
+    sys.exit(main(None, kind, about))
 
 
 def seeds_of(text: str) -> Iterable[int]:
@@ -205,4 +229,4 @@ def _show(case: AnyCase | None, verdict: Verdict, folder: Path, module: str) -> 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(SCHEDULES, __doc__)

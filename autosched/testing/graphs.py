@@ -9,23 +9,17 @@ Each is run in a process that may crash or hang without harm. A failure is made 
 
 from __future__ import annotations
 
-import argparse
 import base64
-import json
-import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autosched.graph import load
 from autosched.graph.verifying import difference
-from autosched.measure.frames import answer_frames
-from autosched.testing.fuzz import Verdict, Worker, kind_of, report, seeds_of
+from autosched.testing import fuzz
+from autosched.testing.fuzz import Kind
 from autosched.testing.graph_kinds import KINDS
 from autosched.testing.graph_maker import OPSET, Draw, Known
 
@@ -227,73 +221,16 @@ def _rebuilt(case: GraphCase, nodes: list[Any], outputs: list[Any]) -> GraphCase
     return replace(case, proto=helper.make_model(made, opset_imports=[*case.proto.opset_import], ir_version=10))
 
 
-# -- the command ------------------------------------------------------------------------------------
-
-
-def campaign(
-    seeds: Iterable[int], backends: Sequence[str], budget: float | None = None
-) -> Iterator[tuple[GraphCase | None, Verdict]]:
-    """Run every seed on every backend; yields the case, made smaller, for a failure, and else None."""
-    worker, end = Worker("autosched.testing.graphs"), time.monotonic() + (budget or float("inf"))
-    try:
-        for seed in seeds:
-            for backend in backends:
-                if time.monotonic() > end:
-                    return
-                verdict = replace(worker.run({"seed": seed, "backend": backend}), backend=backend)
-                case = None
-                if verdict.kind:
-                    case = _shrunk(worker, seed, backend, verdict.kind)
-                yield case, verdict
-    finally:
-        worker.close()
-
-
-def _shrunk(worker: Worker, seed: int, backend: str, kind: str) -> GraphCase | None:
-    try:
-        case = GraphCase.draw(seed, backend)
-    except Exception:  # then drawing is what failed
-        return None
-    return shrunk(case, lambda c: worker.run({"case": c.to_json()}).kind == kind)
-
-
-def _judge(message: dict[str, Any]) -> dict[str, str]:
-    fingerprint = ""
-    try:
-        given = message.get("case")
-        case = GraphCase.from_json(given) if given else GraphCase.draw(message["seed"], message["backend"])
-        fingerprint = case.fingerprint
-        case.check()
-    except Exception as error:
-        return {"kind": kind_of(error), "text": str(error)[:4000], "fingerprint": fingerprint}
-    return {"fingerprint": fingerprint}
+GRAPHS = Kind(
+    "autosched.testing.graphs", BACKENDS, lambda seed, backend, generated: GraphCase.draw(seed, backend),
+    GraphCase.from_json, shrunk,
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a campaign, or one case; returns the exit status."""
-    plain = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("python -m autosched.testing.graphs", description=__doc__, formatter_class=plain)
-    parser.add_argument("--seeds", default="0:100", help="first:end; `first:` goes on until --budget or Ctrl-C")
-    parser.add_argument("--backend", action="append", choices=BACKENDS, help="all of them without one")
-    parser.add_argument("--budget", type=float, help="seconds")
-    parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for failing cases")
-    parser.add_argument("--case", type=Path, help="run the case of a file")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    for name in ("--read-fd", "--write-fd", "--parent"):
-        parser.add_argument(name, type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args(argv)
-    if args.serve:
-        answer_frames(args.read_fd, args.write_fd, _judge)
-        os._exit(0)
-    if args.case:
-        case = GraphCase.from_json(json.loads(args.case.read_text("utf-8")))
-        print(case)
-        case.check()
-        return 0
-    return report(
-        campaign(seeds_of(args.seeds), args.backend or BACKENDS, args.budget), args.failures, "autosched.testing.graphs"
-    )
+    return fuzz.main(argv, GRAPHS, __doc__)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    fuzz.run(GRAPHS, __doc__)

@@ -33,7 +33,8 @@ def _unary(name: str, f: Callable[[Expr], object]) -> Callable[[Tensor], Tensor]
     return operator
 
 
-def _sign(x: Expr) -> Expr:
+def sign_of(x: Expr) -> Expr:
+    """-1, 0 or 1; 0 of a NaN."""
     zero, one = te.const(0, x.dtype), te.const(1, x.dtype)
     below = te.const(-1, x.dtype) if x.dtype.kind != "uint" else zero
     return te.select(x > zero, one, te.select(x < zero, below, zero))
@@ -52,7 +53,7 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "negative": _unary("negative", lambda x: -x),
     "logical_not": _unary("logical_not", ir.logical_not),
     "bitwise_not": _unary("bitwise_not", lambda x: ~x),
-    "sign": _unary("sign", _sign),
+    "sign": _unary("sign", sign_of),
 }
 identity, sign = UNARY["identity"], UNARY["sign"]
 

@@ -238,13 +238,7 @@ def _result(returned: Any, outputs: list[Tensor], name: str) -> Any:
 
 def restored(result: Any, found: Sequence[Array]) -> Any:
     """A result with arrays in place of slots."""
-    if type(result) is Slot:
-        return found[result.number]
-    if type(result) in (tuple, list):
-        return type(result)(restored(v, found) for v in result)
-    if type(result) is dict:
-        return {k: restored(v, found) for k, v in result.items()}
-    return result
+    return mapped(result, lambda v: found[v.number] if type(v) is Slot else v)
 
 
 def mapped(result: Any, f: Callable[[Any], Any]) -> Any:

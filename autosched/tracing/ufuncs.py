@@ -13,6 +13,7 @@ from autosched.ir import expr as ir
 from autosched.ir.attached import attach
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
+from autosched.topi.elementwise import sign_of
 from autosched.tracing.functions import PRODUCTS
 from autosched.tracing.traced import Operand, Traced, computed, element, element_type, lifted, refuse, released
 
@@ -57,9 +58,7 @@ def _unless_nan(name: str) -> Callable[[Expr, Expr], Expr]:
 
 
 def _sign(x: Expr) -> Expr:
-    zero, one = te.const(0, x.dtype), te.const(1, x.dtype)
-    below = te.const(-1, x.dtype) if x.dtype.kind != "uint" else zero
-    found = te.select(x > zero, one, te.select(x < zero, below, zero))
+    found = sign_of(x)
     return te.select(_MATH["isnan"](x), x, found) if x.dtype.is_float else found
 
 

@@ -64,8 +64,6 @@ class Node:
     outputs: Sequence[str]
     constants: dict[Tensor, Array] = field(repr=False)
     bodies: dict[str, Callable[[Sequence[Value]], list[Value]]] = field(default_factory=dict, repr=False)
-    #: what the type checker of the standard says of each output: a NumPy type, or None
-    output_types: Sequence[np.dtype[Any] | None] = ()
     #: tensors whose values are of a type that no kernel stores: see `graph.onnx.small`
     small: dict[Tensor, np.dtype[Any]] = field(default_factory=dict, repr=False)
 

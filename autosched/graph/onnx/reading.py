@@ -190,13 +190,7 @@ class _Reader:
             scope[s.values.name] = self._constant(self._dense(s), s.values.name)
 
     def _array(self, proto: Any) -> Array:
-        try:
-            array = self.onnx.numpy_helper.to_array(proto)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ModelError(
-                f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}", legal=_VALID
-            ) from None
-        self._check_type(array.dtype, f"tensor {proto.name!r}")
+        array = self._array_or_text(proto, f"tensor {proto.name!r}")
         if array.dtype.kind == "f" and np.isnan(array).any():
             raise ModelError("it holds NaN", asked=f"weights {proto.name!r} of {self.name}", legal="numbers")
         return array
@@ -422,14 +416,14 @@ class _Reader:
             return value
         return [x.decode(errors="replace") if isinstance(x, bytes) else x for x in value]
 
-    def _array_or_text(self, proto: Any) -> Array:
+    def _array_or_text(self, proto: Any, what: str = "an attribute") -> Array:
         try:
             array = self.onnx.numpy_helper.to_array(proto)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ModelError(
                 f"its values are damaged: {error}", asked=f"weights {proto.name!r} of {self.name}", legal=_VALID
             ) from None
-        self._check_type(array.dtype, "an attribute")
+        self._check_type(array.dtype, what)
         return array
 
     def _body(self, g: Any, scope: MutableMapping[str, Value], opsets: Mapping[str, int]) -> Any:

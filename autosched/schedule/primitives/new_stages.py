@@ -83,7 +83,7 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
     to_cache = {loop.var: a.var for loop, a in zip(spatial, axes, strict=True)}
     mapping = {a.var: substitute(values[a], to_cache) for a in stage.axis}
     mapping.update({a.var: c.var for a, c in zip(stage.reduce_axis, reduce_axes, strict=True)})
-    body = [_rebase(e, mapping, reduce_axes) for e in stage.body]
+    body = [rebased(e, mapping, reduce_axes) for e in stage.body]
     if any(values[a].op != "var" for a in stage.axis):  # so that it shows which loops an index depends on
         body = [_with_short_indices(e) for e in body]
     for guard in guards:
@@ -127,7 +127,7 @@ def _cache_keeping_loops(s: Schedule, stage: Stage, scope: str) -> Any:
     again = {a: IterVar(a.name, a.extent, a.kind, a.min) for a in (*stage.axis, *stage.reduce_axis)}
     mapping = {a.var: b.var for a, b in again.items()}
     axes, reduce_axes = ([again[a] for a in of] for of in (stage.axis, stage.reduce_axis))
-    body = tuple(_rebase(e, mapping, reduce_axes) for e in stage.body)
+    body = tuple(rebased(e, mapping, reduce_axes) for e in stage.body)
     op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, body)
     cache = s.insert_stage(op.output_tensor, stage, scope)
     cache.attach = stage.attach
@@ -144,7 +144,8 @@ def _cache_keeping_loops(s: Schedule, stage: Stage, scope: str) -> Any:
     return cache.tensor if op.num_outputs == 1 else list(op.outputs)
 
 
-def _rebase(body: Expr, mapping: dict[Expr, Expr], reduce_axes: Sequence[IterVar]) -> Expr:
+def rebased(body: Expr, mapping: dict[Expr, Expr], reduce_axes: Sequence[IterVar]) -> Expr:
+    """A body with other expressions in place of its axes, its reduction over others."""
     if body.op != "reduce":
         return substitute(body, mapping)
     return make("reduce", body.dtype, tuple(substitute(a, mapping) for a in body.args), body.value.over(reduce_axes))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from autosched.errors import Illegal
 from autosched.ir.expr import Expr, compare, floordiv, if_then_else, is_const, make, variables
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import post_order, rewrite
 from autosched.schedule import kinds as K
 from autosched.schedule.kinds import starts_anew
 from autosched.schedule.primitive import keeps_meaning, primitive
-from autosched.schedule.primitives.new_stages import guarded
+from autosched.schedule.primitives.new_stages import guarded, rebased
 from autosched.schedule.scans import Scans
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
@@ -187,16 +187,11 @@ class _Block:
             source = before[self.states[e.value]] if e.value in self.states else new[e.value]
             return make("read", e.dtype, (*args[:d], when, *args[d + 1 :]), source)
 
-        body = [self._moved(rewrite(e, read), to, again) for e in x.body]
+        body = [rebased(rewrite(e, read), to, again) for e in x.body]
         if not self.is_whole:
             within = compare("lt", to[x.axis[mine.dimension].var], x.axis[mine.dimension].extent)
             body = [self._kept(x, k, e, within, axes, nth, before) for k, e in enumerate(body)]
         return ComputeOp(name, [a.extent for a in axes], axes, body, op.tag, op.attrs)
-
-    def _moved(self, e: Expr, to: dict[Expr, Expr], over: list[IterVar]) -> Expr:
-        if e.op != "reduce":
-            return substitute(e, to)
-        return make("reduce", e.dtype, tuple(substitute(a, to) for a in e.args), e.value.over(over))
 
     def _kept(
         self, x: Stage, k: int, e: Expr, within: Expr, axes: list[IterVar], nth: int, before: Sequence[Tensor]

@@ -324,29 +324,16 @@ def trilu(node: Node, x: Tensor, k: Tensor | None = None) -> Tensor:
 def reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
     batch, time = (axis_of(node, node.attr(name, k), x.ndim) for name, k in (("batch_axis", 1), ("time_axis", 0)))
     check_shape(node, lengths, [x.shape[batch]])
-
-    def body(*i: Expr) -> object:
-        length = te.min(lengths(i[batch]).astype("int32"), x.shape[time])
-        at = te.select(i[time] < length, length - 1 - i[time], i[time])
-        return x(*(at if k == time else e for k, e in enumerate(i)))
-
-    return moved(x.shape, body, "reverse_sequence")
+    return topi.reverse_sequence(x, lengths, time, batch)
 
 
 @operator("DepthToSpace")
 def depth_to_space(node: Node, x: Tensor) -> Tensor:
     check_rank(node, x, 4)
-    b, (n, c, h, w) = node.attr("blocksize"), x.shape
+    b, c = node.attr("blocksize"), x.shape[1]
     if b < 1 or not is_const(simplify(te.floormod(c, b * b)), 0):
         raise node.refused(f"{c} channels in blocks of {b} x {b}", "a multiple of the block's elements")
-    depth = simplify(te.floordiv(c, b * b))
-
-    def body(i: Expr, k: Expr, y: Expr, z: Expr) -> object:
-        inside = te.floormod(y, b) * b + te.floormod(z, b)
-        channel = k * (b * b) + inside if node.attr("mode", "DCR") == "CRD" else inside * depth + k
-        return x(i, channel, te.floordiv(y, b), te.floordiv(z, b))
-
-    return moved([n, depth, simplify(h * b), simplify(w * b)], body, "depth_to_space")
+    return topi.nn.depth_to_space(x, b, mode=node.attr("mode", "DCR"))
 
 
 @operator("SpaceToDepth")
