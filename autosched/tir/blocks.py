@@ -97,8 +97,11 @@ class BlockSchedule:
 
     def _check(self) -> None:
         """Check the whole schedule, for the arguments of its function. Raises ScheduleError or LowerError."""
-        args = None if self._template is not None else self._functions[self._working].args
-        self.schedule.check(args=args)
+        if self._template is not None:
+            self._template.check()
+        else:
+            f = self._functions[self._working].closed
+            f.schedule.check(args=f.args)
 
     # -- functions ----------------------------------------------------------------------
     @property
