@@ -12,7 +12,6 @@ A block is a stage, by name; a loop is the schedule's `Loop`. Every call is the 
 one `Schedule` underneath, and is recorded in its trace. Names and signatures are TVM's. The differences:
 
 * `compute_at` keeps the block's own loops; those that have one iteration now are dropped by lowering.
-* `rfactor` starts the loops of the new block anew.
 * Without None, the first of `split`'s factors is an upper bound: no iteration runs for nothing.
 * Sampling draws at random, with `seed`, unless a decision is given; in a template (a Schedule made from the template's
   `s`), it leaves a knob or a choice for the tuner.
@@ -34,7 +33,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
-from autosched.tir import sampling
+from autosched.tir import factoring, sampling
 from autosched.tir.module import IRModule, PrimFunc, block_names
 from autosched.tir.refused import REFUSED
 
@@ -521,9 +520,11 @@ class BlockSchedule:
 
     # -- reductions -----------------------------------------------------------------------------
     def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:
-        """See `Schedule.rfactor`. Returns the block of the partial results."""
-        made = self._do(loop.stage, "rfactor", loop, factor_axis=factor_axis)
-        return self._block(self.schedule.stage(made[0] if isinstance(made, (list, tuple)) else made))
+        """See `Schedule.rfactor`. Returns the block of the partial results, which has the loops of this one."""
+        made = factoring.rfactor(self.schedule.apply, self._owner("rfactor", [loop]), loop, factor_axis)
+        if self._checks:
+            self._check()
+        return self._block(made)
 
     def decompose_reduction(self, block: Block, loop: Loop) -> Block:
         """See `Stage.decompose_reduction`. Returns the block that sets initial values."""

@@ -169,6 +169,7 @@ def rfactor_by_blocks(s: tir.Schedule) -> None:
 def rfactor_by_stages(s: Schedule) -> None:
     s["C"].split_into("k", None, 4)
     s.rfactor("C", "k.1", factor_axis=-1)
+    s["C.rf"].reorder("i", "j", "k.0", "k.1")  # as the loops of C were
     s["C.rf"].compute_at(s["C"], "j")
 
 
@@ -583,3 +584,19 @@ def test_places_are_choices_of_a_template() -> None:
     sch = tir.Schedule(s)
     sch.compute_at(sch.get_block("B"), sch.sample_compute_location(sch.get_block("B")))
     assert s.choices_seen == {"place_0": (-2, -1, 0, 1, 2)}
+
+
+def test_partial_results_have_the_loops_of_the_whole() -> None:
+    args = program()
+    sch = tir.Schedule(tir.create_prim_func(args), debug_mask="all")
+    i, j, k = sch.get_loops("C")
+    i0, i1 = sch.split(i, [None, 2])
+    k0, k1 = sch.split(k, [None, 4])
+    fused = sch.fuse(i0, i1)
+    sch.reorder(k0, fused, k1, j)
+    sch.parallel(j)
+    partial = sch.rfactor(k1, 0)
+    assert [x.name for x in sch.get_loops(partial)] == ["k.0", "i.0.i.1.fused", "k.1", "j"]
+    assert [x.kind for x in sch.get_loops(partial)] == ["serial", "serial", "serial", "parallel"]
+    assert [x.name for x in sch.get_loops("C")] == ["i.0.i.1.fused", "k.1.v", "j"]
+    check_against_reference(args, replay(sch.trace, [args[-1]]), "llvm", inputs(), "interpreter")
