@@ -4,7 +4,7 @@
         for i, k_0, k_1: C_rf[k_1, i] += f(i, k_0, k_1)
         for i, k_1: C[i] += C_rf[k_1, i]
 
-`Schedule.rfactor` starts the loops of the new stage anew, an axis a loop. Calls that follow it, in the trace, make those
+`Schedule.rfactor` starts the loops of the new stage anew, an axis a loop. Calls that follow it in the trace make those
 of the old one: splits and fusions of spatial axes, their marks, and the order.
 """
 
