@@ -23,7 +23,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.schedule.primitive import PRIMITIVES
@@ -58,6 +58,12 @@ class BlockSchedule:
 
     Raises UsageError for a module of lowered functions: their loops are fixed.
     """
+
+    of_statements: ClassVar[Any] = None  #: the class for modules of functions without stages, where there is one
+
+    def __new__(cls, mod: Any = None, **options: Any) -> Any:
+        other = cls.of_statements
+        return object.__new__(other if other is not None and other.fits(mod) else cls)
 
     def __init__(
         self,
