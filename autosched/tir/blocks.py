@@ -172,11 +172,12 @@ class BlockSchedule:
             self._stage(block)
         return block
 
-    def get_loops(self, block: Block) -> list[Loop]:
+    def get_loops(self, block: Block | str) -> list[Loop]:
         """Return the loops around a block, outermost first, with those of its hosts."""
         stage = self._stage(block)
         loops = list(stage.loops)
-        if stage.init is not None and block.name.endswith(_INIT):
+        name = block.name if isinstance(block, Block) else str(block)
+        if stage.init is not None and name.endswith(_INIT):
             loops = [*loops[: loops.index(stage.init.outside)], *stage.init.loops.values()]
         for _, around in stage.hosts():
             loops = [*around, *loops]

@@ -16,7 +16,7 @@ from typing import Any
 from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.ir.expr import Expr, as_expr, compare, const, is_const, logical_and, var, variables
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.stmt import For, Function, If, Seq, children, expressions, with_parts
+from autosched.ir.stmt import For, Function, If, Seq, Store, children, expressions, with_parts
 from autosched.ir.visit import substitute
 from autosched.tir.blocks import Block as BlockRV
 from autosched.tir.blocks import BlockSchedule
@@ -185,6 +185,18 @@ class TreeSchedule(BlockSchedule):
         within = self._tree.body if _is_root(block_or_loop) else self.get(block_or_loop)
         inner = within.body if isinstance(within, (Block, For)) else within
         return [BlockRV(b.name) for b in _blocks(inner)]
+
+    def get_output_blocks(self, scope_block: BlockRV | str = "root") -> list[BlockRV]:
+        """Return the blocks inside another one that write to buffers which are not allocated there, in order."""
+        scope = self._block_of(scope_block)
+        inner = list(_all(scope.body))
+        own = {b for s in (scope, *inner) if isinstance(s, Block) for b in s.buffers}
+        own.update([] if scope_block != "root" and not _is_root(scope_block) else self._tree.signature.buffers)
+        return [
+            BlockRV(b.name)
+            for b in inner
+            if isinstance(b, Block) and any(isinstance(s, Store) and s.buffer not in own for s in _all(b.body))
+        ]
 
     # -- loops ------------------------------------------------------------------------------------
     @_recorded

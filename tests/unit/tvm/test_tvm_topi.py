@@ -310,3 +310,25 @@ def test_the_sizes_and_first_tiles_of_a_convolution() -> None:
         assert [cfg[x].size for x in ("tile_ic", "tile_oc", "tile_ow")] == [[6, 4], [6, 4], [3, 11]]
     with pytest.raises(UsageError, match="layout 'CHWN'"):
         _get_workload(A, W, 1, 1, 1, "float32", "CHWN")
+
+
+def test_pooling_of_blocks_of_channels() -> None:
+    a = np.random.default_rng(0).integers(-9, 9, (1, 2, 4, 6, 4)).astype("float32")
+    A = te.placeholder(a.shape, name="A")
+    windows = a.reshape(1, 2, 2, 2, 3, 2, 4)
+    cases = [
+        (nn.adaptive_pool(A, [2, 3], "max", "NCHW4c"), windows.max((3, 5))),
+        (nn.pool2d(A, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max", layout="NCHW4c"), windows.max((3, 5))),
+        (nn.global_pool(A, "max", "NCHW4c"), a.max((2, 3), keepdims=True)),
+    ]
+    for B, expected in cases:
+        np.testing.assert_array_equal(core.reference([A, B], [a])[0], expected)
+    with pytest.raises(UsageError, match="is not NCHW"):
+        nn.global_pool(A, "max", "NCHW")
+
+
+def test_ranges_of_types() -> None:
+    from autosched.tvm.testing.aot import get_dtype_range
+
+    assert get_dtype_range("uint8") == (0, 255)
+    assert get_dtype_range("float16") == (-65504, 65504)
