@@ -33,7 +33,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
-from autosched.tir import factoring, sampling
+from autosched.tir import factoring, rearranging, sampling
 from autosched.tir.module import IRModule, PrimFunc, block_names
 from autosched.tir.refused import REFUSED
 
@@ -492,6 +492,20 @@ class BlockSchedule:
         if hasattr(index_map, "map_indices"):
             mapping = lambda *indices: list(index_map.map_indices(indices))  # noqa: E731
         self._do(self.schedule.stage(tensor), "transform_layout", mapping, pad_value=pad_value)
+
+    def transform_block_layout(self, block: Block, index_map: Any) -> None:
+        """Give a block a loop for each new index, which is a sum of its loops such as `i * 128 + j`."""
+        stage = self._stage(block)
+        try:
+            found = rearranging.groups(stage, index_map)
+        except rearranging.NoOrder as why:
+            self._refuse("transform_block_layout(..)", str(why), "sums of loops, as lambda i, j: [i * 128 + j]")
+        ordered = [x for group in found for x in group]
+        if ordered != stage.loops:
+            self._do(stage, "reorder", *ordered)
+        for group in found:
+            if len(group) > 1:
+                self._do(stage, "fuse", *group)
 
     def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
         """Replace a loop and those inside, or all loops of a block, by an intrinsic: see `Stage.tensorize`."""

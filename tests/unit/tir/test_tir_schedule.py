@@ -600,3 +600,38 @@ def test_partial_results_have_the_loops_of_the_whole() -> None:
     assert [x.kind for x in sch.get_loops(partial)] == ["serial", "serial", "serial", "parallel"]
     assert [x.name for x in sch.get_loops("C")] == ["i.0.i.1.fused", "k.1.v", "j"]
     check_against_reference(args, replay(sch.trace, [args[-1]]), "llvm", inputs(), "interpreter")
+
+
+def test_loops_follow_a_map_of_axes() -> None:
+    args = program()
+    sch = tir.Schedule(tir.create_prim_func(args), debug_mask="all")
+    sch.transform_block_layout(sch.get_block("C"), lambda i, j, k: (j, k, i))
+    sch.transform_block_layout(sch.get_block("D"), lambda y, x: (x * 24 + y,))
+    assert [x.name for x in sch.get_loops("C")] == ["j", "k", "i"]
+    assert [x.name for x in sch.get_loops("D")] == ["x.y.fused"]
+    check_against_reference(args, replay(sch.trace, [args[-1]]), "llvm", inputs(), "interpreter")
+
+
+@pytest.mark.parametrize(
+    ("index_map", "why"),
+    [
+        (lambda i, j, k: (i + j, k), "values of i \\+ j overlap"),
+        (lambda i, j, k: (i * 13 + j, k), "leave gaps"),
+        (lambda i, j, k: (i, j * 16 + k), "j and k are not all spatial"),
+        (lambda i, j, k: (i, k), "j is in none of the new indices"),
+        (lambda i, j, k: (i, j, k, i), "i is in several of the new indices"),
+        (lambda i, j, k: (i // 2, j, k), "i//2 is no sum of loops"),
+        (lambda i, j, k: (23 - i, j, k), "is no sum of loops"),
+    ],
+)
+def test_maps_that_give_no_loops(index_map: Callable[..., object], why: str) -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    with pytest.raises(ScheduleError, match=why):
+        sch.transform_block_layout(sch.get_block("C"), index_map)
+
+
+def test_a_block_whose_loops_were_changed_has_no_axes_to_map() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    sch.split(sch.get_loops("C")[0], [None, 4])
+    with pytest.raises(ScheduleError, match="loops of C were split"):
+        sch.transform_block_layout(sch.get_block("C"), lambda i, j, k: (i, j, k))
