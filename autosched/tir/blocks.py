@@ -224,7 +224,7 @@ class BlockSchedule:
 
     def _refuse(self, asked: str, why: str, legal: str = "") -> Any:
         listed = ", ".join(block_names(self.schedule)[x] for x in self._stored())
-        raise ScheduleError(why, asked=with_line(asked), legal=legal or f"blocks: {listed}")
+        raise ScheduleError(why, asked=with_line(asked), legal=legal or f"blocks: {listed}") from None
 
     def _buffers(self, stage: Stage) -> list[Tensor]:
         """The tensors that a block reads, in order of first appearance; through what is inlined into it."""

@@ -362,7 +362,7 @@ class TreeSchedule(BlockSchedule):
         self._tree = replace(self._tree, body=_with(self._tree.body, old, new))
 
     def _refuse(self, asked: str, why: str, legal: str = "") -> Any:
-        raise ScheduleError(why, asked=with_line(asked), legal=legal or _LEGAL)
+        raise ScheduleError(why, asked=with_line(asked), legal=legal or _LEGAL) from None
 
     # -- names of handles ------------------------------------------------------------------------------
     def _name_of(self, handle: Any) -> _Name:
