@@ -331,7 +331,8 @@ def _plan_schedule(
     binds: Mapping[Tensor, Buffer] | None,
 ) -> Plan:
     if isinstance(s, PrimFunc):
-        return _plan_schedule(s.schedule, target, s.args if args is None else args, name or s.name, binds)
+        inside = s.closed.schedule if args is None else s.schedule
+        return _plan_schedule(inside, target, s.args if args is None else args, name or s.name, binds)
     chosen = tuple(args) if args is not None else s.arguments
     if s.knobs:
         raise UsageError(

@@ -41,6 +41,7 @@ def print_blocks(f: PrimFunc) -> str:
 class _Blocks(Statements):
     def __init__(self, f: PrimFunc) -> None:
         super().__init__()
+        f = f.closed
         self.f, self.s, self.an = f, f.schedule, Analyzer()
         self.s.check(args=f.args)
         self.real: dict[Stage, Realization] = infer_bounds(self.s, inline_stages(self.s), self.an)

@@ -12,7 +12,6 @@ A block is a stage, by name; a loop is the schedule's `Loop`. Every call is the 
 one `Schedule` underneath, and is recorded in its trace. Names and signatures are TVM's. The differences:
 
 * `compute_at` keeps the block's own loops; those that have one iteration now are dropped by lowering.
-* `rfactor` starts the loops of the new block anew.
 * Without None, the first of `split`'s factors is an upper bound: no iteration runs for nothing.
 * Sampling draws at random, with `seed`, unless a decision is given; in a template (a Schedule made from the template's
   `s`), it leaves a knob or a choice for the tuner.
@@ -24,7 +23,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.schedule.primitive import PRIMITIVES
@@ -34,7 +33,7 @@ from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
-from autosched.tir import sampling
+from autosched.tir import factoring, rearranging, sampling
 from autosched.tir.module import IRModule, PrimFunc, block_names
 from autosched.tir.refused import REFUSED
 
@@ -59,6 +58,12 @@ class BlockSchedule:
 
     Raises UsageError for a module of lowered functions: their loops are fixed.
     """
+
+    of_statements: ClassVar[Any] = None  #: the class for modules of functions without stages, where there is one
+
+    def __new__(cls, mod: Any = None, **options: Any) -> Any:
+        other = cls.of_statements
+        return object.__new__(other if other is not None and other.fits(mod) else cls)
 
     def __init__(
         self,
@@ -97,8 +102,11 @@ class BlockSchedule:
 
     def _check(self) -> None:
         """Check the whole schedule, for the arguments of its function. Raises ScheduleError or LowerError."""
-        args = None if self._template is not None else self._functions[self._working].args
-        self.schedule.check(args=args)
+        if self._template is not None:
+            self._template.check()
+        else:
+            f = self._functions[self._working].closed
+            f.schedule.check(args=f.args)
 
     # -- functions ----------------------------------------------------------------------
     @property
@@ -164,11 +172,12 @@ class BlockSchedule:
             self._stage(block)
         return block
 
-    def get_loops(self, block: Block) -> list[Loop]:
+    def get_loops(self, block: Block | str) -> list[Loop]:
         """Return the loops around a block, outermost first, with those of its hosts."""
         stage = self._stage(block)
         loops = list(stage.loops)
-        if stage.init is not None and block.name.endswith(_INIT):
+        name = block.name if isinstance(block, Block) else str(block)
+        if stage.init is not None and name.endswith(_INIT):
             loops = [*loops[: loops.index(stage.init.outside)], *stage.init.loops.values()]
         for _, around in stage.hosts():
             loops = [*around, *loops]
@@ -215,7 +224,7 @@ class BlockSchedule:
 
     def _refuse(self, asked: str, why: str, legal: str = "") -> Any:
         listed = ", ".join(block_names(self.schedule)[x] for x in self._stored())
-        raise ScheduleError(why, asked=with_line(asked), legal=legal or f"blocks: {listed}")
+        raise ScheduleError(why, asked=with_line(asked), legal=legal or f"blocks: {listed}") from None
 
     def _buffers(self, stage: Stage) -> list[Tensor]:
         """The tensors that a block reads, in order of first appearance; through what is inlined into it."""
@@ -484,6 +493,20 @@ class BlockSchedule:
             mapping = lambda *indices: list(index_map.map_indices(indices))  # noqa: E731
         self._do(self.schedule.stage(tensor), "transform_layout", mapping, pad_value=pad_value)
 
+    def transform_block_layout(self, block: Block, index_map: Any) -> None:
+        """Give a block a loop for each new index, which is a sum of its loops such as `i * 128 + j`."""
+        stage = self._stage(block)
+        try:
+            found = rearranging.groups(stage, index_map)
+        except rearranging.NoOrder as why:
+            self._refuse("transform_block_layout(..)", str(why), "sums of loops, as lambda i, j: [i * 128 + j]")
+        ordered = [x for group in found for x in group]
+        if ordered != stage.loops:
+            self._do(stage, "reorder", *ordered)
+        for group in found:
+            if len(group) > 1:
+                self._do(stage, "fuse", *group)
+
     def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
         """Replace a loop and those inside, or all loops of a block, by an intrinsic: see `Stage.tensorize`."""
         loop = block_or_loop
@@ -518,9 +541,11 @@ class BlockSchedule:
 
     # -- reductions -----------------------------------------------------------------------------
     def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:
-        """See `Schedule.rfactor`. Returns the block of the partial results."""
-        made = self._do(loop.stage, "rfactor", loop, factor_axis=factor_axis)
-        return self._block(self.schedule.stage(made[0] if isinstance(made, (list, tuple)) else made))
+        """See `Schedule.rfactor`. Returns the block of the partial results, which has the loops of this one."""
+        made = factoring.rfactor(self.schedule.apply, self._owner("rfactor", [loop]), loop, factor_axis)
+        if self._checks:
+            self._check()
+        return self._block(made)
 
     def decompose_reduction(self, block: Block, loop: Loop) -> Block:
         """See `Stage.decompose_reduction`. Returns the block that sets initial values."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -64,7 +65,10 @@ attach(Function, **{name: vars(Printed)[name] for name in ("with_attr", "without
 
 @dataclass(frozen=True, eq=False)
 class PrimFunc(Printed):
-    """A function that computes some of its arguments from the others, by its schedule."""
+    """A function that computes some of its arguments from the others, by its schedule.
+
+    Outputs of the schedule that are no arguments are computed and kept from callers: see `closed`.
+    """
 
     args: tuple[Any, ...]  #: tensors, and variables for numbers
     schedule: Schedule
@@ -83,9 +87,22 @@ class PrimFunc(Printed):
         """Return a copy, which later changes of the schedule do not reach."""
         return replace(self, schedule=replay(self.schedule.trace, self.schedule.outputs))
 
+    @property
+    def closed(self) -> PrimFunc:
+        """The function, or a copy in which results that nobody is given are intermediates."""
+        s = self.schedule
+        kept = tuple(t for t in s.outputs if t in self.args)
+        if len(kept) == len(s.outputs):
+            return self
+        made = deepcopy(s)
+        for t in set(s.outputs).difference(kept):
+            made[t].is_output = False
+        made.outputs = kept
+        return replace(self, schedule=made)
+
     def scheduled(self, asked: str, name: str | None = None) -> PrimFunc:
-        """Return the function itself: `lower` asks for the one to lower."""
-        return self
+        """Return the function as it is to be lowered."""
+        return self.closed
 
     def __str__(self) -> str:
         return self.script()
@@ -208,7 +225,7 @@ class IRModule(Mapping[str, Any]):
         found = self[name] if name is not None and name in self else next(iter(self.values()))
         if not isinstance(found, PrimFunc):
             raise UsageError(f"{type(found).__name__} is no PrimFunc", asked=asked, legal="create_prim_func([A, B])")
-        return found
+        return found.closed
 
     def script(self, **options: Any) -> str:
         """Return the functions as TVMScript-like text; TVM's options of printing change nothing."""

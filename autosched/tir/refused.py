@@ -27,7 +27,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "the axes of a block have no order of execution: its loops do",
         "reorder(loops); or transform_layout for the order in memory",
     ),
-    "transform_block_layout": (_EDITS, "transform_layout(block, ('write', 0), index_map), whose loops follow"),
     "set_axis_separator": (
         "memory has one dimension here",
         "transform_layout with te.AXIS_SEPARATOR between the indices, which is accepted and changes nothing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from autosched import te
@@ -14,7 +15,13 @@ from autosched.topi.arguments import Dims, Pads, accumulator, narrowed, number, 
 from autosched.topi.nn.padding import Windows, pads
 
 
+def _letters(layout: str) -> str:
+    """A layout without the size of a block of channels, as in NCHW4c, which is that of the data."""
+    return re.sub(r"\d+", "", layout)
+
+
 def _axes(data: Tensor, layout: str, space: str, asked: str) -> list[int]:
+    layout = _letters(layout)
     if data.ndim != len(layout) or any(x not in layout for x in space):
         raise UsageError(f"{data!r} is not {layout}", asked=asked, legal=f"{len(layout)} dimensions, {space} in them")
     return [layout.index(x) for x in space]
@@ -34,8 +41,8 @@ def _pool(
 ) -> Tensor:
     asked = f"topi.nn.pool{len(space)}d"
     _axes(data, layout, space, asked)
-    counted = padding if count_include_pad else 0
-    return _pooled(data, kernel, (stride, dilation, padding), pool_type, ceil_mode, layout, counted, space, asked)
+    steps, layout, counted = (stride, dilation, padding), _letters(layout), padding if count_include_pad else 0
+    return _pooled(data, kernel, steps, pool_type, ceil_mode, layout, counted, space, asked)
 
 
 def pool(

@@ -45,7 +45,7 @@ def lower(
     """
     if isinstance(inp, (IRModule, Function, PrimFunc)):
         module = inp if isinstance(inp, IRModule) else IRModule({inp.name: inp})
-        loops = {k: f if isinstance(f, Function) else _lowered(f.schedule, f.args, k) for k, f in module.items()}
+        loops = {k: f if isinstance(f, Function) else _lowered(f.closed.schedule, f.args, k) for k, f in module.items()}
         made = loops if simple_mode else {k: _finish(f, _target_for(f)) for k, f in loops.items()}
         return IRModule({k: _without_labels(f) for k, f in made.items()})
     s, tensors = _schedule_of(inp, args, binds)
@@ -170,7 +170,7 @@ def _finish(f: Function, target: Target) -> Function:
     return done
 
 
-attach(PrimFunc, body=property(lambda f: _lowered(f.schedule, f.args, f.name).body))
+attach(PrimFunc, body=property(lambda f: _lowered(f.closed.schedule, f.args, f.name).body))
 
 #: a function after all built-in passes, and no others, for a target that nobody named -> the same before them
 _before: WeakKeyDictionary[Function, Function] = WeakKeyDictionary()

@@ -316,9 +316,11 @@ def _to_data(node: Any) -> dict[str, Any]:
     if isinstance(node, Schedule):
         return {"schedule": graph_to_json(node.outputs), "trace": node.trace.to_json()}
     if isinstance(node, PrimFunc):
-        outputs = [node.args.index(t) for t in node.schedule.outputs]
-        graph = graph_to_json(node.args)
-        return {"function": graph, "outputs": outputs, "trace": node.schedule.trace.to_json(), "attrs": node.attrs}
+        kept = [t for t in node.schedule.outputs if t not in node.args]  # which callers do not see
+        outputs = [(*node.args, *kept).index(t) for t in node.schedule.outputs]
+        graph = graph_to_json([*node.args, *kept])
+        what = {"function": graph, "outputs": outputs, "trace": node.schedule.trace.to_json(), "attrs": node.attrs}
+        return {**what, **({"inside": len(kept)} if kept else {})}
     if isinstance(node, IRModule):
         return {"module": {str(name): _to_data(f) for name, f in node.items()}}
     if isinstance(node, Operation):
@@ -349,8 +351,9 @@ def _from_data(data: dict[str, Any]) -> Any:
     if "schedule" in data:
         return replay(data["trace"], graph_from_json(data["schedule"]))
     if "function" in data:
-        args = graph_from_json(data["function"])
-        return PrimFunc(tuple(args), replay(data["trace"], [args[k] for k in data["outputs"]]), dict(data["attrs"]))
+        all_of = graph_from_json(data["function"])
+        args = tuple(all_of[: len(all_of) - int(data.get("inside", 0))])
+        return PrimFunc(args, replay(data["trace"], [all_of[k] for k in data["outputs"]]), dict(data["attrs"]))
     if "module" in data:
         return IRModule({name: _from_data(f) for name, f in data["module"].items()})
     ((kind, graph),) = data.items()

@@ -49,7 +49,7 @@ from autosched.tvm.script.parts import (
     parsed_type,
 )
 from autosched.tvm.script.stages import NoStages, as_prim_func
-from autosched.tvm.script.statements import as_function
+from autosched.tvm.script.trees import Tree
 from autosched.tvm.tir.buffer import BufferRegion
 
 
@@ -164,7 +164,7 @@ def function_of(source: Source, private: bool = False, module: IRModule | None =
     try:
         return as_prim_func(signature, body, attrs)
     except NoStages as why:
-        return as_function(tree.name, signature, body, attrs, str(why))
+        return Tree(tree.name, signature, body, attrs, str(why)).function()
 
 
 # -- modules ---------------------------------------------------------------------------------------------------

@@ -46,6 +46,13 @@ class Block:
     buffers: list[Buffer] = field(default_factory=list)  #: that it allocates
     attrs: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def name_hint(self) -> str:
+        return self.name
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
 
 @dataclass(frozen=True)
 class Handle:

@@ -93,13 +93,12 @@ def as_prim_func(signature: Signature, body: Any, attrs: dict[str, Any]) -> Prim
     params = signature.params.values()
     args = tuple(made[p] if isinstance(p, Buffer) else p for p in params)
     outputs = [made[p] for p in params if isinstance(p, Buffer) and p in written]
-    if not outputs:
-        raise NoStages("it writes to none of its parameters")
+    read = {t for leaf in leaves for t in made[leaf.buffers[0]].op.input_tensors}
+    kept = [[made[b] for b in leaf.buffers] for leaf in leaves]  # what nobody reads is computed, too
+    outputs += [tensors[0] for tensors in kept if read.isdisjoint(tensors) and not set(tensors) & {*outputs}]
     try:
         s = create_schedule(outputs)
         for leaf in leaves:
-            if made[leaf.buffers[0]] not in s:
-                raise leaf.refuse("nothing reads what it computes")
             leaf.stage = s[made[leaf.buffers[0]]]
             if leaf.stage.name != leaf.name:
                 raise leaf.refuse(f"there are two blocks {leaf.name}")

@@ -36,9 +36,10 @@ from autosched.tvm.script.parts import Block, Handle, Signature
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a function is not made of stages; an attribute that is not printed."""
+    """Why a function is not made of stages, and what it was read from; an attribute that is not printed."""
 
     text: str
+    tree: Any = None
 
     def __str__(self) -> str:
         return self.text

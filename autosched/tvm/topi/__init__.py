@@ -49,4 +49,4 @@ schedules.files(
         vision: "nms_util reorg",
     }
 )
-also_at({"topi.sparse.utils": "topi.sparse_utils"})
+also_at({"topi.sparse.utils": "topi.sparse_utils", "target.x86": "topi.workloads"})

@@ -24,6 +24,7 @@ from autosched.te.tensor import Operation, Tensor
 from autosched.tir.blocks import BlockSchedule
 from autosched.topi.generic import schedule as simple_schedule
 from autosched.tvm._missing import missing
+from autosched.tvm.topi.workloads import NAMES
 
 #: kind of machine -> the target of its schedules where none is current
 MACHINES = {
@@ -110,6 +111,7 @@ class File(ModuleType):
         self.__spec__ = ModuleSpec(self.__name__, None)
         self._parent = parent
         self._operator = parent.operator(name) if isinstance(parent, Machine) else vars(parent).get(name)
+        vars(self).update(NAMES.get(name, {}))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

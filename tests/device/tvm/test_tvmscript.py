@@ -250,3 +250,49 @@ def test_a_reduction_of_tuples_is_a_stage() -> None:
     value, place = results(again, a, shapes=[(8,), (8,)])
     np.testing.assert_array_equal(value, a.max(axis=1))
     np.testing.assert_array_equal(place, a.argmax(axis=1))
+
+
+def test_what_nobody_reads_is_computed_and_kept() -> None:
+    @T.prim_func
+    def alone(A: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,), "float32")
+        C = T.alloc_buffer((8,), "float32")
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] + 1.0
+        for i in range(8):
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = B[v] * 2.0
+        for i in range(8):
+            with T.block("D"):
+                v = T.axis.spatial(8, i)
+                D[v] = B[v] * 3.0
+
+    sch = tir.Schedule(alone, debug_mask="all")
+    (i,) = sch.get_loops("C")
+    sch.split(i, [2, 4])
+    assert "C = T.alloc_buffer((8,))" in sch.mod.script()
+    a, out = small(8), np.zeros(8, "float32")
+    for f in (alone, sch.mod, from_source(sch.mod.script()), tvm.ir.load_json(tvm.ir.save_json(sch.mod))):
+        tvm.ir.assert_structural_equal(tvm.ir.load_json(tvm.ir.save_json(f)), f)
+        out[:] = 0
+        tvm.build(f, target="llvm")(a, out)
+        np.testing.assert_array_equal(out, (a + 1) * 3)
+
+
+def test_a_function_may_write_to_none_of_its_parameters() -> None:
+    @T.prim_func
+    def idle(A: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,), "float32")
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] + 1.0
+
+    sch = tir.Schedule(idle)
+    sch.vectorize(sch.get_loops("B")[0])
+    module = tvm.build(from_source(sch.mod.script()), target="llvm")
+    module(small(8))
+    assert not module.signature.outputs

@@ -169,6 +169,7 @@ def rfactor_by_blocks(s: tir.Schedule) -> None:
 def rfactor_by_stages(s: Schedule) -> None:
     s["C"].split_into("k", None, 4)
     s.rfactor("C", "k.1", factor_axis=-1)
+    s["C.rf"].reorder("i", "j", "k.0", "k.1")  # as the loops of C were
     s["C.rf"].compute_at(s["C"], "j")
 
 
@@ -583,3 +584,54 @@ def test_places_are_choices_of_a_template() -> None:
     sch = tir.Schedule(s)
     sch.compute_at(sch.get_block("B"), sch.sample_compute_location(sch.get_block("B")))
     assert s.choices_seen == {"place_0": (-2, -1, 0, 1, 2)}
+
+
+def test_partial_results_have_the_loops_of_the_whole() -> None:
+    args = program()
+    sch = tir.Schedule(tir.create_prim_func(args), debug_mask="all")
+    i, j, k = sch.get_loops("C")
+    i0, i1 = sch.split(i, [None, 2])
+    k0, k1 = sch.split(k, [None, 4])
+    fused = sch.fuse(i0, i1)
+    sch.reorder(k0, fused, k1, j)
+    sch.parallel(j)
+    partial = sch.rfactor(k1, 0)
+    assert [x.name for x in sch.get_loops(partial)] == ["k.0", "i.outer.i.inner.fused", "k.1", "j"]
+    assert [x.kind for x in sch.get_loops(partial)] == ["serial", "serial", "serial", "parallel"]
+    assert [x.name for x in sch.get_loops("C")] == ["i.0.i.1.fused", "k.1.v", "j"]
+    check_against_reference(args, replay(sch.trace, [args[-1]]), "llvm", inputs(), "interpreter")
+
+
+def test_loops_follow_a_map_of_axes() -> None:
+    args = program()
+    sch = tir.Schedule(tir.create_prim_func(args), debug_mask="all")
+    sch.transform_block_layout(sch.get_block("C"), lambda i, j, k: (j, k, i))
+    sch.transform_block_layout(sch.get_block("D"), lambda y, x: (x * 24 + y,))
+    assert [x.name for x in sch.get_loops("C")] == ["j", "k", "i"]
+    assert [x.name for x in sch.get_loops("D")] == ["x.y.fused"]
+    check_against_reference(args, replay(sch.trace, [args[-1]]), "llvm", inputs(), "interpreter")
+
+
+@pytest.mark.parametrize(
+    ("index_map", "why"),
+    [
+        (lambda i, j, k: (i + j, k), "values of i \\+ j overlap"),
+        (lambda i, j, k: (i * 13 + j, k), "leave gaps"),
+        (lambda i, j, k: (i, j * 16 + k), "j and k are not all spatial"),
+        (lambda i, j, k: (i, k), "j is in none of the new indices"),
+        (lambda i, j, k: (i, j, k, i), "i is in several of the new indices"),
+        (lambda i, j, k: (i // 2, j, k), "i//2 is no sum of loops"),
+        (lambda i, j, k: (23 - i, j, k), "is no sum of loops"),
+    ],
+)
+def test_maps_that_give_no_loops(index_map: Callable[..., object], why: str) -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    with pytest.raises(ScheduleError, match=why):
+        sch.transform_block_layout(sch.get_block("C"), index_map)
+
+
+def test_a_block_whose_loops_were_changed_has_no_axes_to_map() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    sch.split(sch.get_loops("C")[0], [None, 4])
+    with pytest.raises(ScheduleError, match="loops of C were split"):
+        sch.transform_block_layout(sch.get_block("C"), lambda i, j, k: (i, j, k))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autosched import tvm
-from autosched.errors import UsageError
+from autosched.errors import ScheduleError
 from autosched.tvm import te, tir
 
 TEXT = """
@@ -73,5 +73,6 @@ def test_alignment_is_read_back() -> None:
     again = tvm.script.from_source(text)
     tvm.ir.assert_structural_equal(again, sch.mod)
     assert [n.value for n in tvm.lower(again, simple_mode=True)["main"].body.buffer.strides] == [17, 1]
-    with pytest.raises(UsageError, match=r"buffer_dim_align is a list of \[buffer, .*\], and not 0"):
-        tir.Schedule(tvm.script.from_source(text.replace("[[0, 0, 16, 1]]", "[0]")))
+    sch = tir.Schedule(tvm.script.from_source(text.replace("[[0, 0, 16, 1]]", "[0]")))
+    with pytest.raises(ScheduleError, match=r"buffer_dim_align is a list of \[buffer, .*\], and not 0"):
+        sch.compute_inline("B")

@@ -219,10 +219,10 @@ def test_a_machine_has_schedules_and_operators(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_is_a_part_of_tvm_is_told_when_it_is_called() -> None:
-    from autosched.tvm.topi.x86.depthwise_conv2d import _fallback_schedule
+    from autosched.tvm.topi.x86.conv2d_avx_common import _schedule_conv_NCHWc
 
     with pytest.raises(UsageError, match="a part of TVM's own schedules"):
-        _fallback_schedule(None, None)
+        _schedule_conv_NCHWc(None, None)
     with pytest.raises(AttributeError, match=r"tvm\.topi\.cuda\.foo"):
         _ = topi.cuda.foo
     with pytest.raises(AttributeError, match=r"te\.extern with"):
@@ -271,3 +271,64 @@ def test_devices_of_other_kinds_do_not_exist() -> None:
     assert not tvm.testing.device_enabled("metal")
     A = te.placeholder((2, 3), name="A")
     assert tvm.nd.empty(A.shape).shape == (2, 3)
+
+
+def test_the_sizes_and_first_tiles_of_a_convolution() -> None:
+    from autosched.tvm.target.x86 import get_simd_32bit_lanes
+    from autosched.tvm.topi.generic.conv2d import fallback_schedule_cpu_common_int8
+    from autosched.tvm.topi.nn.conv2d import _get_workload
+    from autosched.tvm.topi.x86 import conv2d_avx_1x1, conv2d_avx_common, depthwise_conv2d
+
+    from autosched.tvm.autotvm import FallbackConfigEntity
+
+    of = {"NCHW": ((1, 24, 20, 30), (36, 12, 3, 5)), "NHWC": ((1, 20, 30, 24), (3, 5, 12, 36))}
+    found = set()
+    for layout, (data, kernel) in of.items():
+        A, W = te.placeholder(data, name="A"), te.placeholder(kernel, name="W")
+        wkl = _get_workload(A, W, (1, 2), "SAME", (2, 1), "float32", layout)
+        found.add(wkl)
+        sides = (wkl.padt, wkl.padl, wkl.padb, wkl.padr)
+        made = getattr(nn, f"conv2d_{layout.lower()}")
+        if layout == "NCHW":  # the sizes of what the operator computes, of one group
+            out = made(A, te.placeholder((36, 24, 3, 5), name="W"), (1, 2), list(sides), (2, 1)).shape
+    assert len(found) == 1 and wkl.groups == 2
+    assert [str(d) for d in out[2:]] == ["20", "15"]
+    cfg = FallbackConfigEntity()
+    with tvm.target.Target("llvm -mattr=-avx512f,-avx"):
+        assert get_simd_32bit_lanes() == 4
+        conv2d_avx_common._fallback_schedule(cfg, wkl)
+        assert [cfg[x].size for x in ("tile_ic", "tile_oc", "tile_ow")] == [[6, 4], [9, 4], [1, 15]]
+        conv2d_avx_1x1._fallback_schedule(cfg, wkl)
+        assert cfg["tile_oh"].val == 2
+        fallback_schedule_cpu_common_int8(cfg, wkl, 4, 4)
+        assert cfg["tile_ic"].size == [6, 4]
+        with pytest.raises(UsageError, match="24 channels to 36"):
+            fallback_schedule_cpu_common_int8(cfg, wkl, 16, 4)
+        A, W = te.placeholder((1, 3, 9, 33, 8), name="A"), te.placeholder((3, 1, 3, 3, 1, 8), name="W")
+        wide = depthwise_conv2d._get_workload(A, W, 1, 1, 1, "float32", "NCHWc")
+        depthwise_conv2d._fallback_schedule(cfg, wide)
+        assert [cfg[x].size for x in ("tile_ic", "tile_oc", "tile_ow")] == [[6, 4], [6, 4], [3, 11]]
+    with pytest.raises(UsageError, match="layout 'CHWN'"):
+        _get_workload(A, W, 1, 1, 1, "float32", "CHWN")
+
+
+def test_pooling_of_blocks_of_channels() -> None:
+    a = np.random.default_rng(0).integers(-9, 9, (1, 2, 4, 6, 4)).astype("float32")
+    A = te.placeholder(a.shape, name="A")
+    windows = a.reshape(1, 2, 2, 2, 3, 2, 4)
+    cases = [
+        (nn.adaptive_pool(A, [2, 3], "max", "NCHW4c"), windows.max((3, 5))),
+        (nn.pool2d(A, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max", layout="NCHW4c"), windows.max((3, 5))),
+        (nn.global_pool(A, "max", "NCHW4c"), a.max((2, 3), keepdims=True)),
+    ]
+    for B, expected in cases:
+        np.testing.assert_array_equal(core.reference([A, B], [a])[0], expected)
+    with pytest.raises(UsageError, match="is not NCHW"):
+        nn.global_pool(A, "max", "NCHW")
+
+
+def test_ranges_of_types() -> None:
+    from autosched.tvm.testing.aot import get_dtype_range
+
+    assert get_dtype_range("uint8") == (0, 255)
+    assert get_dtype_range("float16") == (-65504, 65504)

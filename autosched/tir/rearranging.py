@@ -1,0 +1,59 @@
+"""`transform_block_layout`: new loops for a block, by an index map of its axes.
+
+for i, j: B[i, j] = f(i, j)   --transform_block_layout(B, lambda i, j: [i * 128 + j])->
+    for f: B[f // 128, f % 128] = f(f // 128, f % 128)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autosched.ir.expr import Expr, as_expr, const, is_const, variables
+from autosched.ir.simplify import simplify
+from autosched.ir.visit import substitute
+from autosched.schedule.loop import leaf_extents
+from autosched.schedule.stage import Loop, Stage
+
+
+class NoOrder(Exception):
+    """The reason why an index map gives a block no loops."""
+
+
+def groups(stage: Stage, index_map: Any) -> list[list[Loop]]:
+    """The loops that each new one is made of, outermost first. Raises NoOrder."""
+    loops = [stage.roots[a] for a in (*stage.axis, *stage.reduce_axis)]
+    if stage.scatter_axes or stage.loops != [x for x in loops if x in stage.loops] or len(loops) != len(stage.loops):
+        raise NoOrder(f"loops of {stage.name} were split, fused, reordered, or never were those of its axes")
+    extents = {x: simplify(e) for x, e in leaf_extents(stage).items()}
+    mapping: Callable[..., Any] = getattr(index_map, "map_indices", None) or (lambda given: index_map(*given))
+    made = mapping([x.var for x in loops])
+    found = [_group(as_expr(e), loops, extents) for e in (made if isinstance(made, (list, tuple)) else [made])]
+    placed = [x for group in found for x in group]
+    twice = next((x for x in placed if placed.count(x) > 1), None)
+    lost = [x for x in loops if x not in placed]
+    if twice is not None or any(not is_const(extents[x], 1) for x in lost):
+        raise NoOrder(f"{(twice or lost[0]).name} is in {'several' if twice else 'none'} of the new indices")
+    for x in lost:  # of one iteration
+        next((g for g in found if g and g[0].is_reduce == x.is_reduce), found[0]).insert(0, x)
+    for group in found:
+        if len({x.is_reduce for x in group}) > 1:
+            raise NoOrder(f"{' and '.join(x.name for x in group)} are not all spatial or all reduce loops")
+    return [group for group in found if group]
+
+
+def _group(e: Expr, loops: Sequence[Loop], extents: dict[Loop, Expr]) -> list[Loop]:
+    """The loops of a sum like `i * 128 + j`, outermost first."""
+    here = [x for x in loops if x.var in variables(e)]
+    steps = {x: simplify(substitute(e, {x.var: x.var + 1}) - e) for x in here}
+    start = simplify(substitute(e, {x.var: const(0) for x in here}))
+    if not is_const(start, 0) or any(s.op != "const" or s.value < 1 for s in steps.values()):
+        raise NoOrder(f"{e!r} is no sum of loops")
+    units = [x for x in here if is_const(extents[x], 1)]
+    inner = sorted((x for x in here if x not in units), key=lambda x: int(steps[x].value))
+    weight: Expr = const(1)
+    for x in inner:
+        if not is_const(simplify(steps[x] - weight), 0):
+            raise NoOrder(f"values of {e!r} overlap, or leave gaps")
+        weight = simplify(weight * extents[x])
+    return [*units, *reversed(inner)]
