@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from autosched.errors import ScheduleError
@@ -29,6 +29,8 @@ MAX_RECOMPUTED = 8
 MUCH_WORK = 512
 #: Stages of a pipeline whose places are chosen one by one; where there are more, every n-th is stored.
 MOST_CHOSEN = 3
+#: An element of a tensor: its indices, in terms of the places of the stage that is made of it.
+Element = tuple[Tensor, tuple[Expr, ...]]
 #: Windows of fewer points than this are written out whole, rather than in two passes.
 WRITTEN_OUT_WHOLE = 16
 #: Results of one stage, at most, that are computed together; one of so many elements that they are made of is common.
@@ -126,20 +128,24 @@ def compute_maps_together(s: Schedule) -> None:
     places = [var(f"place{k}", role="loop") for k in range(max((len(x.axis) for x in found), default=0))]
     made_of = {x: _made_of(x, places) for x in found}
     while found:
-        first, *found = found
-        along, elements = list[Stage](), made_of[first]
+        first, *others = _alike(s, found, made_of)
+        if others:
+            s.compute_together(first, others)
+        found = [x for x in found if x is not first and x not in others]
 
-        def goes_along(x: Stage) -> bool:
-            common = len(elements & made_of[x])  # noqa: B023  # called at once
-            most = max(len(made_of[first]), len(made_of[x]))  # noqa: B023
-            return 0 < most <= COMMON * common and _are_alike(s, [first, *along], x)  # noqa: B023
 
-        while (x := next(filter(goes_along, found), None)) is not None:
-            along.append(x)
-            elements |= made_of[x]
-            found.remove(x)
-        if along:
-            s.compute_together(first, along)
+def _alike(s: Schedule, stages: Sequence[Stage], made_of: Mapping[Stage, frozenset[Element]]) -> list[Stage]:
+    """The first of the stages, and those that have enough in common with it or with what goes along already."""
+    first, *others = stages
+    group, elements, size = [first], made_of[first], 0
+    while len(group) > size:
+        size = len(group)
+        for x in (x for x in others if x not in group):
+            most = max(len(made_of[first]), len(made_of[x]))
+            if 0 < most <= COMMON * len(elements & made_of[x]) and _fits(s, group, x):
+                group.append(x)
+                elements |= made_of[x]
+    return group
 
 
 def _may_go_along(stage: Stage) -> bool:
@@ -163,7 +169,7 @@ def _is_copied_in(stage: Stage) -> bool:
     return analysis.is_plain(stage) and analysis.is_cheap(stage)
 
 
-def _are_alike(s: Schedule, stages: Sequence[Stage], x: Stage) -> bool:
+def _fits(s: Schedule, stages: Sequence[Stage], x: Stage) -> bool:
     """Whether a stage has the elements of others, and does not depend on them, nor they on it."""
     first = stages[0]
     if first.is_output != x.is_output or len(first.axis) != len(x.axis) or len(stages) == MOST_TOGETHER:
@@ -173,11 +179,11 @@ def _are_alike(s: Schedule, stages: Sequence[Stage], x: Stage) -> bool:
     return not any(s.depends_on(x, y) or s.depends_on(y, x) for y in stages)
 
 
-def _made_of(stage: Stage, places: Sequence[Expr]) -> frozenset[tuple[Tensor, tuple[Expr, ...]]]:
+def _made_of(stage: Stage, places: Sequence[Expr]) -> frozenset[Element]:
     """What the element at a place is made of, each for itself, through stages that are always inlined; nothing where
     that is too much to tell. What a whole row of elements needs, such as a coefficient, does not count."""
     own = {v for v, a in zip(places, stage.axis, strict=False) if analysis.length(a) != 1}
-    found: set[tuple[Tensor, tuple[Expr, ...]]] = set()
+    found: set[Element] = set()
     waiting = [(stage, tuple(places[: len(stage.axis)]))]
     for reader, place in waiting:
         to = {a.var: i for a, i in zip(reader.axis, place, strict=True)}
