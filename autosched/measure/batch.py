@@ -273,7 +273,7 @@ class Batch:
         self._running: QueuedJob | None = None
         self._is_running_phase = False
         self._results: deque[Measurement] = deque()
-        self._ahead = max(8, 2 * context.options.builders)
+        self._ahead = max(16, 2 * context.options.builders)
         self._device_errors = 0
         self._fatal: DeviceError | None = None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,7 +34,8 @@ def cpu_seconds(leader: int) -> float | None:
     None where the system does not report it, or the process is gone.
     """
     found, ticks = False, 0
-    for pid, fields in _processes():
+    # It adopts what its descendants lose: one without children is alone in its session, and nothing else need be read.
+    for pid, fields in _processes([leader] if _has_children(leader) is False else None):
         if int(fields[3]) == leader:
             found = found or pid == leader
             ticks += sum(map(int, fields[11:15]))  # its own time and that of the children it waited for
@@ -43,6 +44,8 @@ def cpu_seconds(leader: int) -> float | None:
 
 def children() -> list[int]:
     """The children of this process that still run."""
+    if _has_children(os.getpid()) is False:
+        return []
     return [pid for pid, fields in _processes() if int(fields[1]) == os.getpid() and _runs(fields)]
 
 
@@ -74,13 +77,26 @@ def end_strays(mark: str, leader: int | None = None) -> int:
     return len(ended)
 
 
-def _processes() -> Iterator[tuple[int, list[str]]]:
-    """(process id, the fields of its `stat` from the state on) of all processes."""
+def _processes(some: Iterable[int] | None = None) -> Iterator[tuple[int, list[str]]]:
+    """(process id, the fields of its `stat` from the state on) of these processes, by default of all."""
     with suppress(OSError):
-        for name in filter(str.isdigit, os.listdir("/proc")):
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if some is None else some:
             with suppress(OSError):  # it ended meanwhile
-                text = Path("/proc", name, "stat").read_text("latin-1")
-                yield int(name), text.rpartition(")")[2].split()  # the name before may contain anything
+                text = Path("/proc", str(pid), "stat").read_text("latin-1")
+                yield pid, text.rpartition(")")[2].split()  # the name before may contain anything
+
+
+def _has_children(pid: int) -> bool | None:
+    """Whether a process has children, ended ones that nobody waited for included.
+
+    None where the system has no lists of them, or the process is gone. Reading all of `/proc` takes a hundred times as
+    long.
+    """
+    try:
+        lists = [Path(task, "children").read_bytes() for task in Path("/proc", str(pid), "task").iterdir()]
+    except OSError:
+        return None
+    return any(lists) if lists else None
 
 
 def _runs(fields: list[str]) -> bool:

@@ -39,8 +39,9 @@ class MeasureOptions:
                      the wall clock it may last six times as long. A device's own compiler counts as building
     number:          calls per sample; 0 divides samples into short pieces, of which the fastest counts
     repeat:          samples per candidate
-    race:            take fewer samples of candidates that have clearly lost, and more of those near the best
-                     (`timing.take_samples`); without it every candidate has `repeat`
+    race:            take fewer samples of candidates that have clearly lost, or whose samples agree, and more of
+                     those near the best where they do not (`timing.take_samples`); without it every candidate has
+                     `repeat`
     min_repeat_ms:   shortest sample, when `number` is 0
     builders:        build processes
     verify:          compare outputs with the reference

@@ -60,8 +60,10 @@ def waited() -> float:
 SLOWER = 1.5
 #: One sample of this many times the best time ends it, too.
 HOPELESS = 5.0
-#: A candidate whose fastest sample is at most this many times the best gets more samples.
+#: A candidate whose fastest sample is at most this many times the best gets more samples, until enough of them agree.
 NEAR = 1.05
+#: Samples agree with the fastest up to this many times it: more of them would move their median by less than noise.
+SAME = 1.01
 #: Pieces of a sample where nothing disturbs it and calls are short; the fastest counts.
 PIECES = 40
 #: A sample may last this many times as long where too few pieces agree on the fastest.
@@ -168,9 +170,10 @@ def take_samples(
 
     number: calls in a piece; 0 finds as many as make it a short part of a sample. With `min_s` 0 a sample is one piece.
 
-    With `best_s`, seconds per call of the best so far, samples are taken as in a race: none after
-    the candidate `has_lost`, and `2 * repeat + 1` when the fastest is within `NEAR` of the best, or
-    better. There are fewer when another would not fit in `budget_s` seconds.
+    With `best_s`, seconds per call of the best so far, samples are taken as in a race: none after the candidate
+    `has_lost`; for one that is within `NEAR` of the best, or better, until `repeat` of them agree, and at most
+    `2 * repeat + 1`; for any other until two agree, and at most `repeat`. There are fewer when another would not fit in
+    `budget_s` seconds.
     Raises ClockError.
     """
     start = time.monotonic()
@@ -188,6 +191,10 @@ def take_samples(
 
 def _wanted(samples: Sequence[float], repeat: int, best_s: float | None) -> int:
     """The number of samples to take, judged by those there are."""
-    if best_s is None or len(samples) < repeat:
+    if best_s is None:
         return repeat
-    return 2 * repeat + 1 if min(samples) <= NEAR * best_s else repeat
+    is_near = min(samples) <= NEAR * best_s
+    enough = max(2, repeat) if is_near else min(2, repeat)
+    if sum(s <= SAME * min(samples) for s in samples) >= enough:
+        return len(samples)
+    return 2 * repeat + 1 if is_near else repeat

@@ -118,8 +118,11 @@ def contraction(
     operands: list[Any] = []
     labels = {p: i for i, p in enumerate(lengths)}
     seen: set[_Part] = set()
+    found: dict[Expr, tuple[np.ndarray, list[_Part]] | None] = {}  # a square reads the same twice
     for factor in factors:
-        view = _operand(factor, points, values, evaluate)
+        if factor not in found:
+            found[factor] = _operand(factor, points, values, evaluate)
+        view = found[factor]
         if view is None:
             return None
         array, steps = view

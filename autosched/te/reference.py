@@ -164,10 +164,19 @@ def _compute(op: ComputeOp, env: Environment, values: Values) -> list[np.ndarray
     if op.body[0].op == "scatter":
         return [_scatter(op, shape, local, values)]
     evaluate = _reduce if op.body[0].op == "reduce" else _elements
-    return [
-        np.array(np.broadcast_to(np.asarray(found).astype(t.dtype.numpy, copy=False), shape), order="C")
-        for t, found in zip(op.outputs, evaluate(op, shape, local, values), strict=True)
-    ]
+    made: list[np.ndarray] = []
+    for t, found in zip(op.outputs, evaluate(op, shape, local, values), strict=True):
+        array = np.asarray(found).astype(t.dtype.numpy, copy=False)
+        made.append(_own(array, shape, [*values.values(), *made]))
+    return made
+
+
+def _own(array: np.ndarray, shape: tuple[int, ...], others: Sequence[Any]) -> np.ndarray:
+    """It in this shape, and in memory that is none of the others': a copy, unless it was made just now."""
+    is_whole = array.base is None and array.shape == shape and array.flags.c_contiguous and array.flags.writeable
+    if is_whole and not any(array is other for other in others):
+        return array
+    return np.array(np.broadcast_to(array, shape), order="C")
 
 
 def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -406,22 +407,23 @@ def region_of(e: Expr, own: Mapping[Expr, IterVar]) -> Region | None:
         if not is_const(length) or int(length.value) < 1:
             return None
         n = int(length.value)
-        bent = _bent(i, own, n) if variables(i) & own.keys() else None
-        ends = None if bent is None else _ends(bent[0], own)
+        bent = _bent(i, tuple(own), n) if variables(i) & own.keys() else None
+        ends = None if bent is None else _ends(bent[0], tuple((a.var, a.min, a.extent) for a in own.values()))
         is_near = ends is not None and -n <= ends[0] and ends[1] < 2 * n
         found.append((bent[1], bent[0], ends) if bent is not None and is_near else (None, i, (0, n - 1)))
     wraps, places, ranges = zip(*found, strict=True) if found else ((), (), ())
     return Region(source, wraps, places, ranges) if any(w is not None for w in wraps) else None
 
 
-def _bent(index: Expr, own: Mapping[Expr, IterVar], length: int) -> tuple[Expr, Expr] | None:
+@lru_cache(maxsize=4096)  # taps of a stencil have few different indices, and sketches ask for the same again
+def _bent(index: Expr, own: tuple[Expr, ...], length: int) -> tuple[Expr, Expr] | None:
     """The place behind an index, and the formula that bends it where it lies outside a dimension; None where an index
     is its own place, or is made of more than one."""
     straight: dict[Expr, None] = {}
     waiting = [index]
     while waiting:
         e = waiting.pop()
-        if not variables(e) & own.keys():
+        if variables(e).isdisjoint(own):
             continue
         if e.op == "read":
             return None
@@ -441,12 +443,13 @@ def _bent(index: Expr, own: Mapping[Expr, IterVar], length: int) -> tuple[Expr, 
     return None
 
 
-def _ends(place: Expr, own: Mapping[Expr, IterVar]) -> tuple[int, int] | None:
-    """The least and the greatest place, if they are numbers."""
+@lru_cache(maxsize=4096)
+def _ends(place: Expr, own: tuple[tuple[Expr, Expr, Expr], ...]) -> tuple[int, int] | None:
+    """The least and the greatest place, if they are numbers; of each axis its least value and its extent."""
     an = Analyzer()
-    for a in own.values():
-        an.bind(a.var, a.min, a.min + a.extent - 1)
-    ends = [an.extreme(an.poly(place), own, largest) for largest in (False, True)]
+    for v, least, extent in own:
+        an.bind(v, least, least + extent - 1)
+    ends = [an.extreme(an.poly(place), [v for v, _, _ in own], largest) for largest in (False, True)]
     first, last = (None if p is None else p.constant for p in ends)
     return None if first is None or last is None or last < first else (first, last)
 

@@ -305,6 +305,7 @@ def reads_of(reader: Stage, stage: Stage) -> list[Access]:
     return [a for a in accesses(reader) if a.tensor in stage.op.outputs]
 
 
+@while_unchanged
 def read_across_borders(stage: Stage) -> set[Tensor]:
     """What a stage reads at places that are clamped, mirrored or wrapped."""
     own = {a.var: a for a in (*stage.axis, *stage.reduce_axis)}

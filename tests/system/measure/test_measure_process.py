@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from measuring import children, open_fds
 
-from autosched.measure import process
+from autosched.measure import proc, process
 from autosched.measure.proc import CpuSeconds, cpu_seconds
 from autosched.measure.process import BROKEN, DIED, KILLED, REPLY, STALE, TIMEOUT, Outcome, WorkerProcess, wait
 
@@ -224,6 +225,23 @@ def test_every_phase_has_its_own_cpu_time(worker: WorkerProcess) -> None:
 def test_cpu_time_of_who_is_gone() -> None:
     assert cpu_seconds(os.getsid(0)) is None or cpu_seconds(os.getsid(0)) >= 0
     assert cpu_seconds(2**22 + 1) is None
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
+def test_who_has_no_children_is_not_looked_for_in_all_of_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked() -> tuple[bool, bool]:
+        return leader.pid in proc.children(), cpu_seconds(leader.pid) is not None
+
+    leader = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        with_lists = asked()
+        monkeypatch.setattr(proc, "_has_children", lambda pid: None)  # a system that keeps no lists
+        assert with_lists == asked() == (True, True)
+    finally:
+        leader.kill()
+        leader.wait()
+    monkeypatch.undo()
+    assert asked() == (False, False)
 
 
 def test_the_whole_family_dies(worker: WorkerProcess) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -438,3 +439,15 @@ def test_a_deep_expression() -> None:
     got = run([x], lambda t: te.compute((50,), lambda i: sum((t[i + k] * k for k in range(2, terms)), t[i]), name="x"))
     expected = sum((x[k : 50 + k] * k for k in range(2, terms)), x[:50])
     same(got, expected)
+
+
+def test_outputs_have_memory_of_their_own() -> None:
+    """What is read or computed as it stands is copied, what was made for an output is not."""
+    x = te.placeholder((8,), name="x")
+    copied = te.compute((8,), lambda i: x[i], name="copied")
+    first, second = te.compute((8,), lambda i: (copied[i] + 1, copied[i] + 1), name="twice")
+    given = np.arange(8, dtype="float32")
+    found = te.reference([x, copied, first, second], [given])
+    assert [f.tolist() for f in found] == [given.tolist(), *[(given + 1).tolist()] * 2]
+    assert all(f.flags.owndata and f.flags.writeable for f in found)
+    assert not any(np.shares_memory(a, b) for a, b in itertools.combinations([given, *found], 2))
