@@ -12,7 +12,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,6 @@ from autosched.target import Target
 #: A sample that took so many times the fastest of its point is of a moment when the machine did something
 #: else as well. It is left out: what replays is the noise of a machine that measures.
 DISTURBED = 1.3
-#: A point that took so many times the best of its space, and so many seconds more, was measured at a bad moment: in
-#: each of its calls a thread waited for its core, and no sample is the schedule's own. Where the best takes a slice of
-#: the scheduler's itself, that cannot be told.
-FAR, WAITED_S, SLICE_S = 6.0, 2e-3, 4e-3
 #: Significant digits that are kept of samples (they scatter by more) and of features.
 SAMPLE_DIGITS, FEATURE_DIGITS = 4, 7
 
@@ -58,8 +53,8 @@ def from_records(
     `limits` are those of the target on the machine that measured (`runtime.device.with_machine` tells the
     caches of a CPU), which features are relative to. The records must be of one workload, one set of sizes,
     one target and one device. A point that both failed and ran counts as failed only if it failed more
-    often. Points that were measured at a bad moment are left out (`undisturbed`). Raises RecordError for records that
-    do not belong together, or whose workload is not found or is another one by now.
+    often. Raises RecordError for records that do not belong together, or whose workload is not found or is
+    another one by now.
     """
     if not records:
         raise RecordError("there are no records", asked=f"recorded space {name!r}", legal="measure the space first")
@@ -80,7 +75,7 @@ def from_records(
         part = _part(sketch, of)
         sketches.append(part)
         whole = whole and _is_whole(sketch, part)
-    space = decode(
+    return decode(
         {
             "format": FORMAT,
             "name": name,
@@ -96,29 +91,10 @@ def from_records(
             "sketches": sketches,
         }
     )
-    return undisturbed(space)
-
-
-def undisturbed(space: RecordedSpace) -> RecordedSpace:
-    """The space without points that were measured at a bad moment, which strategies then take for infeasible: their
-    times say nothing of them, and no cost model could know which they are."""
-    best = space.best_seconds
-    limit = max(FAR * best, best + WAITED_S)
-    if best >= SLICE_S:
-        return space
-    sketches = []
-    for sketch in space.sketches:
-        kept = np.flatnonzero(~((sketch.seconds > limit) & np.isfinite(sketch.seconds)))
-        if len(kept):
-            status, samples = tuple(sketch.status[i] for i in kept), tuple(sketch.samples[i] for i in kept)
-            points, table = sketch.points[kept], sketch.table[kept]
-            sketches.append(replace(sketch, points=points, status=status, samples=samples, table=table))
-    return replace(space, sketches=tuple(sketches))
 
 
 def renewed(space: RecordedSpace) -> RecordedSpace:
-    """The same points with the features of today, disturbed ones aside. Raises RecordError when the workload is not
-    found."""
+    """The same points with the features of today. Raises RecordError when the workload is not found."""
     workload = _workload(space.name, space.facts["workload"])
     target = _target(space.facts["target"], space.facts["device"], space.facts["limits"])
     sizes = space.facts["workload"]["sizes"]
@@ -130,7 +106,7 @@ def renewed(space: RecordedSpace) -> RecordedSpace:
             for row in recorded.points.tolist()
         ]
         parts.append({**_encoded(recorded), "features": _columns(_features(sketch, values))})
-    return undisturbed(decode({**_facts(space), "features": _today(), "sketches": parts}))
+    return decode({**_facts(space), "features": _today(), "sketches": parts})
 
 
 def write(space: RecordedSpace, path: str | os.PathLike[str]) -> None:

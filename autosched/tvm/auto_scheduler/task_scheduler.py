@@ -51,7 +51,7 @@ class LogEstimatedLatency(TaskSchedulerCallback):
     def post_tune(self, task_scheduler: TaskScheduler, task_id: int) -> None:
         if task_scheduler.best_score < float("inf"):
             elapsed, trials = time.monotonic() - self._begun, sum(task_scheduler.task_cts)
-            line = f"ElapsedTime(s)\t{elapsed:.0f}\tEstimatedLatency(ms)\t{task_scheduler.best_score * 1e3:.3f}"
+            line = f"ElapsedTime(s)\t{elapsed:.0f}\tEstimatedLatency(ms)\t{task_scheduler.best_score * 1e3:.6f}"
             with self.log_file.open("a", encoding="utf-8") as file:
                 file.write(f"{line}\tTrials\t{trials}\n")
 

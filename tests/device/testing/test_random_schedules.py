@@ -96,7 +96,6 @@ def test_every_primitive_is_drawn() -> None:
     kinds = Counter(i.kind for seed in range(300) for i in draw(seed)[1].trace)
     kinds.update(i.kind for seed in range(200_000, 200_010) for i in draw(seed, "opencl", 0)[1].trace)
     assert set(PRIMITIVES) <= set(kinds)
-    assert all(kinds[name] >= 2 for name in PRIMITIVES)
 
 
 def test_legal_steps_are_legal() -> None:
