@@ -47,7 +47,7 @@ from golden_files import compare_golden  # noqa: E402 - found by the path set ab
 
 TESTS = Path(__file__).parent
 #: Cases of one test on devices, more of which are thinned out in a run that is not nightly.
-LARGE_FAMILY = 4
+LARGE_FAMILY = 3
 #: Seconds that a whole run may take: several times what it does on two slow cores.
 RUN_LIMIT_S = 60 * 60
 
