@@ -61,17 +61,6 @@ def test_windows_that_are_written_out_have_two_passes_as_well(options):
     assert rule_for(check(window(**options), most=2), "w.first")
 
 
-@pytest.mark.parametrize("shared", [0, 1, 2])
-def test_what_is_made_of_other_elements_stays_apart(shared):
-    """Coefficients for a whole row do not count, nor does what needs another result."""
-    n = 34
-    a, b, row = (te.placeholder(shape, name=name) for shape, name in (((n, n), "a"), ((n, n), "b"), ((n,), "row")))
-    c = te.compute((n, n), lambda i, j: a[i, j] * row[i] + (b[i, j] if shared == 1 else 0.0), name="c")
-    d = te.compute((n, n), lambda i, j: b[i, j] * row[i] + (c[i, j] * a[i, j] if shared == 2 else 0.0), name="d")
-    found = [x.name for x in check((a, b, row, c, d), most=2).sketches[0].schedule().stages if len(x.body) > 1]
-    assert found == (["c.all"] if shared == 1 else [])
-
-
 @pytest.mark.parametrize("combine", ["max", "sum"])
 def test_long_windows_along_a_row_are_made_of_pieces(combine):
     x, k = te.placeholder((5, 130), name="x"), te.reduce_axis((0, 31), "k")
