@@ -103,9 +103,9 @@ def vectorize_loops(s: Stmt, an: Analyzer, on_lanes: bool = True) -> Stmt:
     with an.tightened({}):
         enter_loop(s, an)
         loop = replace(s, body=vectorize_loops(s.body, an, on_lanes))
-        if loop.lanes:
-            return _leftover(loop, an, on_lanes)
-        return _vectorize(loop, s.body, an, on_lanes) if loop.kind == "vectorize" else loop
+        if not loop.lanes:
+            return _vectorize(loop, s.body, an, on_lanes) if loop.kind == "vectorize" else loop
+    return _leftover(loop, an, on_lanes)  # it may not run: how many vectors there are is asked outside
 
 
 def _vectorize(loop: S.For, before: Stmt, an: Analyzer, on_lanes: bool) -> Stmt:
@@ -170,9 +170,10 @@ def _fewer_and_fewer(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
     block = E.var(f"{loop.var.name}.block", role="loop")
     start = loop.start + block * loop.lanes
     lanes = _Lanes(loop, start, loop.lanes, an, on_lanes)
-    body = lanes.stmt(loop.body)
-    if body is None and on_lanes:
-        body = skip_lanes(replace(loop, start=start, extent=E.const(loop.lanes)), loop.lanes, lanes.expr, an)
+    with an.assuming(loop.extent >= loop.lanes):
+        body = lanes.stmt(loop.body)
+        if body is None and on_lanes:
+            body = skip_lanes(replace(loop, start=start, extent=E.const(loop.lanes)), loop.lanes, lanes.expr, an)
     if body is None or lanes.is_scattered:
         return one_by_one
     count = an.simplify(E.floordiv(E.maximum(loop.extent, 0), loop.lanes))
@@ -194,7 +195,8 @@ def _overlapping(loop: S.For, an: Analyzer) -> Stmt:
     block = E.var(f"{loop.var.name}.block", role="loop")
     start = loop.start + E.minimum(block * loop.lanes, loop.extent - loop.lanes)
     lanes = _Lanes(loop, start, loop.lanes, an)
-    body = lanes.stmt(loop.body)
+    with an.assuming(loop.extent >= loop.lanes):
+        body = lanes.stmt(loop.body)
     if body is None or lanes.is_scattered:
         return one_by_one
     blocks = S.For(block, E.const(0), an.simplify(E.ceildiv(loop.extent, loop.lanes)), "serial", body, ragged=True)

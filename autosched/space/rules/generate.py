@@ -126,6 +126,8 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
             inline.compute_phases(s)
             inline.store_paddings(s)
         sums.read_once(s)
+        if not target.is_gpu_style:
+            inline.compute_maps_together(s)
         plan = Plan(s, target, levels)
         if not target.is_gpu_style:
             inline.compute_terms(plan)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autosched import te
-from autosched.ir.stmt import Function, Store, walk
+from autosched.ir.dtype import dtype
+from autosched.ir.expr import const, minimum, var
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Buffer, For, Function, Store, load, walk
 from autosched.ir.visit import post_order
 from autosched.lowering import lower_structure
+from autosched.lowering.vectorize import vectorize_loops
+from autosched.runtime.interpreter import interpret
 from autosched.schedule import create_schedule
 from autosched.testing.oracle import check_against_reference
 
@@ -108,3 +115,24 @@ def test_the_other_side_of_a_choice_is_in_vectors(below: bool) -> None:
 
 def _reads(s: Store) -> bool:
     return any(e.op == "load" for e in post_order(s.value))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_leftovers_that_do_not_run_in_every_tile(data: st.DataObject) -> None:
+    """A piece of a loop may be empty in all tiles but one: that it runs tells which tile, but not outside the piece."""
+    lanes, unit = data.draw(st.sampled_from([(4, 1), (4, 4), (16, 16)]), "lanes, unit")
+    tile, i = var("tile", role="loop"), var("i", role="loop")
+    extent = (tile * data.draw(st.integers(-2, 2), "step") + data.draw(st.integers(-2, 4), "length")) * unit
+    extent = minimum(extent, lanes) if data.draw(st.booleans(), "cut") else extent
+    start = const(0) if data.draw(st.booleans(), "from the first") else 200 - extent
+    out = Buffer("T", (const(4000),), dtype("int32"))
+    value = i + 1 + (load(out, tile * 1000 + i) * 2 if data.draw(st.booleans(), "reads back") else 0)
+    loop = For(i, start, extent, "serial", Store(out, (tile * 1000 + i,), value), ragged=True, lanes=lanes)
+    first = data.draw(st.integers(0, 2), "first")
+    nest = For(tile, const(first), const(data.draw(st.integers(1, 4 - first), "tiles")), "serial", loop)
+    results = []
+    for body in (nest, vectorize_loops(nest, Analyzer())):
+        results.append(np.zeros(4000, np.int32))
+        interpret(Function("f", (out,), (), body, ()), results[-1:])
+    np.testing.assert_array_equal(*results)
