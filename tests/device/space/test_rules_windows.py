@@ -61,6 +61,35 @@ def test_windows_that_are_written_out_have_two_passes_as_well(options):
     assert rule_for(check(window(**options), most=2), "w.first")
 
 
+def test_what_is_made_of_the_same_elements_is_one_stage():
+    """Two gradients, of whose products sums are made, and two results of these."""
+    n = 21
+    a, k, m = te.placeholder((n, n), name="a"), te.reduce_axis((0, 3), "k"), te.reduce_axis((0, 3), "m")
+    edge = te.repeat_edge(a)
+    gx = te.compute((n, n), lambda y, x: edge[y, x + 1] + edge[y + 1, x] - edge[y, x - 1], name="gx")
+    gy = te.compute((n, n), lambda y, x: edge[y + 1, x] + edge[y, x + 1] - edge[y - 1, x], name="gy")
+    far = te.compute((n, n), lambda y, x: gx[y, x] * gy[y, x], name="far")
+    near = te.compute((n, n), lambda y, x: gx[y, x] * gx[y, x], name="near")
+    xy = te.compute((n, n - 2), lambda y, x: te.sum(far[y, x + k], axis=k), name="xy")
+    xx = te.compute((n, n - 2), lambda y, x: te.sum(near[y, x + m], axis=m), name="xx")
+    u = te.compute((n, n - 2), lambda y, x: te.sqrt(xx[y, x]) * xy[y, x], name="u")
+    v = te.compute((n, n - 2), lambda y, x: te.sqrt(xx[y, x]) - xy[y, x], name="v")
+    for s in schedules(check((a, u, v), most=2)):
+        together = [(x.name, len(x.body), x.is_output) for x in s.stages if len(x.body) > 1]
+        assert together == [("gx.all", 2, False), ("xx.all", 2, False), ("u.all", 2, True)]
+
+
+@pytest.mark.parametrize("shared", [0, 1, 2])
+def test_what_is_made_of_other_elements_stays_apart(shared):
+    """Coefficients for a whole row do not count, nor does what needs another result."""
+    n = 34
+    a, b, row = (te.placeholder(shape, name=name) for shape, name in (((n, n), "a"), ((n, n), "b"), ((n,), "row")))
+    c = te.compute((n, n), lambda i, j: a[i, j] * row[i] + (b[i, j] if shared == 1 else 0.0), name="c")
+    d = te.compute((n, n), lambda i, j: b[i, j] * row[i] + (c[i, j] * a[i, j] if shared == 2 else 0.0), name="d")
+    found = [x.name for x in check((a, b, row, c, d), most=2).sketches[0].schedule().stages if len(x.body) > 1]
+    assert found == (["c.all"] if shared == 1 else [])
+
+
 @pytest.mark.parametrize("combine", ["max", "sum"])
 def test_long_windows_along_a_row_are_made_of_pieces(combine):
     x, k = te.placeholder((5, 130), name="x"), te.reduce_axis((0, 31), "k")
