@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from autosched.ir.expr import Expr
 from autosched.ir.visit import post_order
 from autosched.schedule.loop import Fuse, Loop, Split
 from autosched.te.tensor import IterVar
@@ -57,4 +58,6 @@ def _alike(a: Any, b: Any, axes: dict[IterVar, IterVar]) -> bool:
     if not isinstance(a, tuple) or not isinstance(b, tuple) or len(a) != len(b):
         return False
     (how, *parts), (other, *others) = a, b
-    return bool(how == other) and all(_alike(x, y, axes) for x, y in zip(parts, others, strict=True))
+    known = (x is y if isinstance(x, Expr) or isinstance(y, Expr) else x == y for x, y in zip(how, other))
+    same = len(how) == len(other) and all(known)
+    return same and all(_alike(x, y, axes) for x, y in zip(parts, others, strict=True))

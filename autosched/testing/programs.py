@@ -56,8 +56,8 @@ class RandomProgram:
 
 _SPECIAL_VALUES = (np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 2.5, 300.0, -40_000.0)
 
-#: Lengths of a program's dimensions.
-_STYLES = (*(LENGTHS,) * 8, (1, 1, 2, 7), (0, 1, 3, 5, 8))
+#: Lengths of a program's dimensions; the long ones leave several tiles between their first and their last.
+_STYLES = (*(LENGTHS,) * 7, (1, 2, 3, 5, 33, 50, 66, 130), (1, 1, 2, 7), (0, 1, 3, 5, 8))
 
 
 def random_program(rng: random.Random, symbolic: bool = True, gpu: bool = False) -> RandomProgram:

@@ -26,7 +26,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import Allocate, Buffer, For, Stmt, walk
+from autosched.ir.stmt import Allocate, Buffer, For, Stmt, Store, walk
 from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
 from autosched.space.features.memory import Footprints, Machine, is_looked_up
@@ -60,10 +60,15 @@ def work_features(
     }
 
 
+def _is_of_what_is_stored(e: Expr, store: Store) -> bool:
+    """Whether a load reads the element that is stored; indices in which knobs are open have no `==`."""
+    return e.value is store.buffer and all(a is b for a, b in zip(e.args, store.indices, strict=True))
+
+
 def kept_in_registers(site: Site) -> Expr:
     """How many times in turn a sum adds to what it reads, which is in registers meanwhile; 1 of what is no sum."""
     store = site.store
-    if not any(e.value is store.buffer and e.args == store.indices for e in site.loads):
+    if not any(_is_of_what_is_stored(e, store) for e in site.loads):
         return const(1)
     used = frozenset(v for i in store.indices for v in variables(i))
     kept, inside = const(1), const(True)
@@ -114,7 +119,7 @@ def _costs(site: Site, an: Analyzer, machine: Machine, kept: Expr) -> dict[str, 
 def _is_scattered(site: Site) -> bool:
     """Whether it goes on with an element that data look up, as histograms do: the one before may have stored it."""
     store = site.store
-    again = any(e.value is store.buffer and e.args == store.indices for e in site.loads)
+    again = any(_is_of_what_is_stored(e, store) for e in site.loads)
     return again and any(is_looked_up(i) for i in store.indices)
 
 
@@ -305,7 +310,7 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         blocks = ratio(site.iterations, product(site.copies) * site.lanes)
         kept = const(1) if site is main else kept_in_registers(site)
         for load in site.loads:
-            again = kept if load.value is site.store.buffer and load.args == site.store.indices else const(1)
+            again = kept if _is_of_what_is_stored(load, site.store) else const(1)
             loads.append(ratio(blocks, again) * _loaded(load, site, machine, prints))
     stored = _vectors(main.store.indices, main.store.buffer.dtype.bytes, main, machine)
     each = [_loaded(e, main, machine, prints) for e in main.loads if e.value is not main.store.buffer]

@@ -185,6 +185,21 @@ def in_rows(s: Schedule, *names: str, factor: int = 4) -> None:
         s[name].parallel(s[name].split("y", factor=factor)[0])
 
 
+@pytest.mark.parametrize("factor", ["t", "u", 2])
+def test_loops_of_a_stage_that_reads_the_other_are_cut_by_the_same_knob(factor: str | int) -> None:
+    args = one_after_another(8)
+    s = create_schedule(args[1:])
+    knobs = {name: s.define_knob(name, [2, 4]) for name in "tu"}
+    s["A"].split("y", factor=knobs["t"])
+    s["B"].split("y", factor=knobs.get(factor, factor))
+    if factor == "t":
+        s["B"].compute_with("A", "y.inner")
+        assert str(lower(s, args)).count("for (y.outer") == 1
+    else:
+        with pytest.raises(ScheduleError, match="depend on each other"):
+            s["B"].compute_with("A", "y.inner")
+
+
 @pytest.mark.parametrize(("target", "backend"), TARGETS)
 @pytest.mark.parametrize("n", [None, 10, 8])
 def test_a_stage_reads_what_its_iteration_has_computed(target: str, backend: str, n: int | None) -> None:
