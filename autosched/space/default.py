@@ -108,7 +108,8 @@ def bind_free_loops(stage: Stage) -> None:
     stage.bind(group, "blockIdx.x")
     stage.bind(item, "threadIdx.x")
     if stage.scan_loop is not None:
-        stage.reorder(group, item, stage.scan_loop)
+        tied = [x for x in stage.loops if x not in (group, item, stage.scan_loop)]
+        stage.reorder(group, item, stage.scan_loop, *tied)
 
 
 def _free_loops(stage: Stage) -> list[Loop]:

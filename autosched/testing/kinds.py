@@ -373,21 +373,21 @@ def spread(m: Maker) -> Tensor | None:
 
 
 def scanned(m: Maker) -> Tensor | None:
-    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, of neighbours, of the
-    sum of all earlier times, or of a matrix times the row before. Sometimes the last time alone is wanted."""
+    """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, of neighbours along
+    one axis, of the sum of all earlier times, or of a matrix times the row before; sometimes the last time alone."""
     a = m.pick(least_rank=2)
     whole, back, near, far = m.rng.random() < 0.3, m.rng.choice((1, 1, 2)), m.rng.random() < 0.3, m.rng.random() < 0.2
     if a.dtype.is_bool or not m.fits(a.shape) or m.lengths(a.shape[:1])[0] < back:
         return None
+    aside = a.ndim - 2 if a.ndim == 2 or m.rng.random() < 0.5 else 0
     state = te.placeholder(a.shape, a.dtype, f"s{len(m.stages)}")
     sums = sums_so_far(state, f"h{len(m.stages)}")
-
     weighted = weighted_rows(m, a, state)
 
     def step(t: Expr, *i: Expr) -> object:
         before = state(t - back, *i[:-1], a.shape[-1] - 1 - i[-1] if whole else i[-1])
         if near:
-            before = te.max(before, state(t - 1, *i[:-1], te.max(i[-1] - 1, 0)))
+            before = te.max(before, state(t - 1, *i[:aside], te.max(i[aside] - 1, 0), *i[aside + 1 :]))
         if far and a.dtype.bits >= 32 and m.size_of(a) < 64:  # sums are exact
             before = te.max(before, sums(t, *i))
         if weighted is not None:

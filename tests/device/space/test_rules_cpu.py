@@ -635,6 +635,14 @@ def test_an_output_of_which_readers_leave_some_out_has_loops_of_its_own():
     check(args)
 
 
+def test_an_output_is_not_computed_where_vectors_cross_its_rows():
+    """Two vectors of the short rows that are joined to one need the same element of the sums."""
+    x, k = te.placeholder((5, 7), name="x"), te.reduce_axis((0, 7), "k")
+    power = te.compute((5, 7), lambda i, j: te.exp(x[i, j]), name="power")
+    total = te.compute((5,), lambda i: te.sum(power[i, k] * power[i, k], axis=k), name="total")
+    check((x, total, te.compute((5, 7), lambda i, j: power[i, 6 - j] / total[i], name="parts")), most=12)
+
+
 def test_long_rows_are_added_up_in_several_chains():
     assert min(planned(*deviations()).s.knobs["total_partial"].values) == 32
     assert min(planned(*deviations(columns=200)).s.knobs["total_partial"].values) == 8

@@ -199,6 +199,18 @@ def test_scans() -> None:
     assert not len(default_schedule([decay(512)], CPU).trace)
 
 
+def test_work_items_of_a_scan_have_the_columns_that_do_not_depend_on_each_other() -> None:
+    """A step looks at the row above, so all rows of a time come before the next time."""
+    state, x = te.placeholder((4, 3, 5), name="state"), te.placeholder((3, 5), name="X")
+    first = te.compute((1, 3, 5), lambda _, y, x_: x[y, x_], name="first")
+    update = te.compute((4, 3, 5), lambda t, y, x_: state[t - 1, (y + 1) % 3, x_] * 0.5, name="update")
+    made = te.scan(first, update, state, inputs=[x], name="S")
+    s = default_schedule([made], Target("opencl"))
+    assert loops(s, made).endswith("S.i2.inner (threadIdx.x) / S.idx / S.i1")
+    values = np.random.default_rng(0).integers(-9, 9, (3, 5)).astype("float32")
+    check_against_reference((x, made), s, "opencl", [values], "interpreter")
+
+
 def test_scatters_share_their_leading_axes() -> None:
     image, p = te.placeholder((32, 1 << 14), "uint8", name="image"), te.reduce_axis((0, 1 << 14), "p")
     count = te.const(1, "int32")
