@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any
 
@@ -15,7 +15,7 @@ from autosched.errors import UsageError
 from autosched.measure.batch import Batch, KnownCode, MeasureContext
 from autosched.measure.playoff import Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
-from autosched.measure.verify import Inspection, Inspector
+from autosched.measure.verify import Array, Inspection, Inspector, differing_bytes
 from autosched.measure.workers import Workers
 from autosched.target import Target
 from autosched.te.rounding import EXACT, Rounding
@@ -108,6 +108,41 @@ class Measurer:
     def close(self) -> None:
         """End the workers, remove the session's folder. Safe to call twice."""
         self._finalizer()
+
+    def outputs_of(self, job: Job, like: Sequence[Array], limit_s: float) -> tuple[list[Array], str]:
+        """(what a job leaves in its outputs, empty), or (nothing, the reason): for `compare_with`.
+
+        like:    arrays of the shapes and types of all outputs, which this was made with as `initial`
+        limit_s: seconds that a call may take
+
+        Two calls must leave the same.
+        """
+        seen: list[list[Array]] = []
+
+        def look(outputs: list[Array]) -> str:
+            seen.append(outputs)
+            is_same = not any(map(differing_bytes, seen[0], outputs))
+            return "" if is_same else "two calls leave different outputs"
+
+        options = replace(self.options, verify=True, number=1, repeat=1, timeout_s=max(limit_s, 0.01))
+        inspection = Inspection(look, like, self.context.session.path / "shown")
+        with self._at_work("outputs_of"):
+            (found,) = Batch(replace(self.context, options=options, inspection=inspection), [job])
+        return (seen[0], "") if found.ok else ([], found.error)
+
+    def compare_with(
+        self, expected: Sequence[Array | None], initial: Sequence[Array | None], roundings: Sequence[Rounding]
+    ) -> None:
+        """Compare outputs with these from now on, in place of those that this was made with."""
+        folder, pool = self.context.session, self.context.pool
+        for slot in pool.slots:  # the next runner learns of them as it starts
+            if slot.role == "runner":
+                pool.recycle(slot)
+        self.context.workers.configuration.update(
+            expected=folder.save_arrays("expected", expected),
+            initial=folder.save_arrays("initial", initial),
+            roundings=[asdict(r) for r in roundings],
+        )
 
     @property
     def best_s(self) -> float | None:

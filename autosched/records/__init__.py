@@ -20,7 +20,7 @@ A record is only advice. It may make code slower, but not wrong: whoever applies
 
 from __future__ import annotations
 
-from autosched.records.best import Choice, best, latest, predicted, ranked, trials
+from autosched.records.best import PLAIN, Choice, best, latest, predicted, ranked, trials
 from autosched.records.difference import Change, difference
 from autosched.records.editing import Moved, Pruned, Repaired, merge, prune, repair, split
 from autosched.records.exporting import to_study, to_t4
@@ -36,6 +36,7 @@ from autosched.records.transfer import Task, Transfer, read_transfer
 
 __all__ = [
     "IMPORTED",
+    "PLAIN",
     "PREDICTED",
     "STRAINED",
     "VERSION",

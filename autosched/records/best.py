@@ -58,8 +58,10 @@ def _threads(device: Mapping[str, Any]) -> int:
     return int(found[1]) if found and int(found[1]) else 1
 
 
-#: Values of `verified` that say that the output was compared with the reference.
-VERIFIED = ("full", "sampled")
+#: The value of `verified` that says that the output was compared with what the plain loops compute (`tuning.expected`).
+PLAIN = "plain"
+#: Values of `verified` that say that the output was compared with the reference, or with that.
+VERIFIED = ("full", "sampled", PLAIN)
 
 _Sizes = tuple[tuple[str, int], ...]
 

@@ -31,7 +31,7 @@ from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
 from autosched.schedule.primitives import new_stages, over_time, reindexing, together
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.scans import Scans
-from autosched.schedule.stage import Loop, Stage
+from autosched.schedule.stage import Loop, Readers, Stage
 from autosched.schedule.trace import Instruction, Trace
 from autosched.te.tensor import Graph, IterVar, Operation, PlaceholderOp, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
@@ -107,6 +107,7 @@ class Schedule:
         self.remarks: list[tuple[str, str, str]] = []  #: stage, sketch rule, why; where rules made it
         self._calls: list[Instruction] | None = None  #: the primitives that the one being applied has called
         self.parts: list[Instruction] = []  #: those that the last one called
+        self.version, self.inlinings, self._readers = 0, 0, Readers()  #: changes of what stages compute; of inlining
         for op in Graph.of(outputs).ops:
             self._add(op.output_tensor, len(self.stages), any(t in self.outputs for t in op.outputs))
         self.scans = Scans(self)
@@ -122,7 +123,7 @@ class Schedule:
         memo[id(self._lines)] = dict(self._lines)  # names and places, of which there are most
         for x, other in stages:
             other.__dict__.update(deepcopy(x.__dict__, memo))
-        made.__dict__.update(deepcopy(self.__dict__, memo))
+        made.__dict__.update(deepcopy({**self.__dict__, "_readers": Readers()}, memo))
         return made
 
     def _add(self, tensor: Tensor, at: int, is_output: bool) -> Stage:
@@ -132,6 +133,7 @@ class Schedule:
             name = f"{tensor.op.name}_{count}"
         stage = Stage(self, tensor, name, is_output)
         self.stages.insert(at, stage)
+        self.version += 1
         self._stage_of.update(dict.fromkeys(tensor.op.outputs, stage))
         self._by_name[name] = stage
         return stage
@@ -150,6 +152,7 @@ class Schedule:
             x.fetches = [replace(f, tensor=new.get(f.tensor, f.tensor)) for f in x.fetches]
         self._stage_of.update(dict.fromkeys(op.outputs, stage))
         stage.tensor = op.output_tensor
+        self.version += 1
 
     def passed(self, tensor: Tensor) -> Tensor:
         """The tensor in whose layout an argument is passed: itself, unless `transform_layout` changed that."""
@@ -199,10 +202,7 @@ class Schedule:
 
     def consumers(self, stage: Stage, deep: bool = False) -> list[Stage]:
         """The stages that read this one; `deep` adds those that read them, and so on."""
-        if deep:
-            return [x for x in self.stages if self.depends_on(x, stage)]
-        own = {t for t, x in self._stage_of.items() if x is stage}
-        return [x for x in self.stages if not own.isdisjoint(x.reads_of_body())]
+        return self._readers.deep(self, stage) if deep else self._readers.of(self, stage)
 
     def depends_on(self, consumer: Stage, producer: Stage) -> bool:
         seen, stack = set[Stage](), self.reads(consumer)

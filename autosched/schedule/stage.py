@@ -41,7 +41,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         self.tensor = tensor
         self.name = name
         self.is_output = is_output
-        self.attach = Attach()
+        self._attach = Attach()
         self._store = Attach()
         self.shares: Loop | None = None  #: a loop of another stage in which it is computed, too, by `compute_with`
         self.rolls = False  #: stored as far out as its iterations can share storage
@@ -53,7 +53,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         self.alignments: dict[IterVar, tuple[Expr, Expr]] = {}  #: axis -> factor and offset of its stride
         op = tensor.op
         self.is_placeholder = isinstance(op, PlaceholderOp)
-        self.body: tuple[Expr, ...] = ()  #: an element of each output; of an input, none
+        self._body: tuple[Expr, ...] = ()
         self.axis: tuple[IterVar, ...] = ()
         self.reduce_axis: tuple[IterVar, ...] = ()
         self.loops: list[Loop] = []
@@ -72,6 +72,26 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
             self.define((), (), op.body)
         if isinstance(op, ScanOp):
             self.define(op.axis if op.is_uniform else op.axis[:1], (), op.body)
+
+    @property
+    def body(self) -> tuple[Expr, ...]:
+        """An element of each output; of an input, none."""
+        return self._body
+
+    @body.setter
+    def body(self, body: tuple[Expr, ...]) -> None:
+        self._body = body
+        self.schedule.version += 1
+
+    @property
+    def attach(self) -> Attach:
+        """The place where it is computed."""
+        return self._attach
+
+    @attach.setter
+    def attach(self, place: Attach) -> None:
+        self.schedule.inlinings += (self._attach.kind == "inline") != (place.kind == "inline")
+        self._attach = place
 
     def define(self, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> None:
         """(Re)start the stage with these root loops and element expressions."""
@@ -289,6 +309,37 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
 def _tensors_of(e: Expr) -> tuple[Tensor, ...]:
     """The tensors that an expression reads, in order of first appearance."""
     return tuple(dict.fromkeys(x.value for x in reads(e)))
+
+
+class Readers:
+    """The stages that read each stage of a schedule: found once for a version of it, as long programs ask at every
+    stage."""
+
+    def __init__(self) -> None:
+        self._version, self._found = -1, dict[Stage, list[Stage]]()
+
+    def of(self, s: Schedule, stage: Stage) -> list[Stage]:
+        """The stages that read this one, in order."""
+        return list(self._all(s).get(stage, ()))
+
+    def deep(self, s: Schedule, stage: Stage) -> list[Stage]:
+        """The same with those that read them, and so on."""
+        everywhere = self._all(s)
+        found, waiting = set[Stage](), [stage]
+        while waiting:
+            new = [x for x in everywhere.get(waiting.pop(), ()) if x not in found]
+            found.update(new)
+            waiting += new
+        return [x for x in s.stages if x in found]
+
+    def _all(self, s: Schedule) -> dict[Stage, list[Stage]]:
+        if self._version != s.version:
+            self._version, self._found = s.version, {}
+            for x in s.stages:
+                # a primitive may ask while tensors that it made have no stage yet
+                for read in dict.fromkeys(s._stage_of[t] for t in x.reads_of_body() if t in s._stage_of):
+                    self._found.setdefault(read, []).append(x)
+        return self._found
 
 
 def _outermost(loops: list[Loop], inner: Loop) -> Loop:

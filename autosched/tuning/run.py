@@ -55,6 +55,7 @@ from autosched.tuning import playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
 from autosched.tuning.budget import BATCHES, Budget, Expectation, Neighbours
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
+from autosched.tuning.expected import REFERENCE_SHARE, Expected
 from autosched.tuning.playoff import DEFAULT, PlayoffOutcome, label
 from autosched.tuning.predict import predict
 from autosched.tuning.proposals import Proposals
@@ -175,8 +176,8 @@ class Run(Session):
         self.earlier = self._earlier()
         before = time.monotonic()
         with enough_memory(workload):
-            self.expected = workload.reference(self.inputs)
-            self.roundings = workload.roundings(self.target, self.inputs, self.expected)
+            limit_s = None if budget_s is None else REFERENCE_SHARE * budget_s
+            self.expected = Expected(workload, self.target, self.inputs, limit_s)
         self.reference_s = time.monotonic() - before
         self.measured: list[Record] = []  # this run's records, in order
         self.resumed = 0  # trials of earlier runs that the strategy was told of
@@ -317,10 +318,10 @@ class Run(Session):
         if self.former_best is not None:
             sketches[self.name_of(self.former_best)] = self.former_best.trace
         return Measurer(
-            w.graph, self.target, sketches, self.inputs, self.expected,
+            w.graph, self.target, sketches, self.inputs, self.expected.outputs,
             replace(self.measure_options, imports=(*self.measure_options.imports, *w.files)),
-            backend=w.backend, initial=w.initial(self.inputs), inspector=w.inspector,
-            roundings=self.roundings, workers=self.workers,
+            backend=w.backend, initial=self.expected.initial, inspector=w.inspector,
+            roundings=self.expected.roundings, workers=self.workers,
         )  # fmt: skip
 
     @cached_property
@@ -342,6 +343,8 @@ class Run(Session):
         be one of them.
         """
         trace, some = self.defaults
+        if self.expected.is_unknown:
+            self.note(self.expected.by_plain_loops(self.measurer), "warning")
         if self.limit is None or self.limit > self.resumed:
             self.proposals.begin(self._next_size(self.resumed))
         failed: list[Measurement] = []
@@ -446,7 +449,7 @@ class Run(Session):
 
     def _nothing_to_search(self) -> Note | None:
         """The reason why no schedule can beat the default one, if any; a warning where no sketch could be made."""
-        if self.expected and all(x is not None and x.size == 0 for x in self.expected):
+        if (found := self.expected.outputs) and all(x is not None and x.size == 0 for x in found):
             return Note("the outputs have no elements at these sizes, so there is nothing to make faster")
         if not (isinstance(self.space, SearchSpace) and self.space.is_default_alone):
             return None
@@ -516,7 +519,7 @@ class Run(Session):
         extra = ({"raced": True} if m.raced else {}) | ({"code": m.digest} if m.digest else {})
         made = self.record(
             m.job.sketch, trace, m.job.knobs, trial, status=m.status, samples=m.samples, error=m.error,
-            build_s=m.build_s, verified=m.verified, extra=extra, **more,
+            build_s=m.build_s, verified=self.expected.verdict(m.verified), extra=extra, **more,
         )  # fmt: skip
         return sealed(made.with_strain(m.strain))
 

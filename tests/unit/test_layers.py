@@ -82,7 +82,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "sanitizing": (*_PARTS, "building"),
     "simulate": _PARTS,
     "search_options": ("errors", "measure", "options", "space"),
-    "tuning": (*_PARTS, "building", "predicting", "search_options"),
+    "tuning": (*_PARTS, "building", "deadline", "predicting", "search_options"),
     "asking": (*_PARTS, "building", "search_options", "tuning"),
     "kernels": (*_PARTS, "building", "tuning", "front"),
     "tvm": (*_PARTS, "asking", "building", "graph", "predicting", "sanitizing", "tuning"),

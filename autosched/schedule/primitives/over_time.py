@@ -240,3 +240,4 @@ def _move(s: Schedule, stages: list[Stage]) -> None:
     moved = set(stages)
     after = [x for x in s.stages[at + 1 :] if x not in moved]
     s.stages[:] = [*(x for x in s.stages[: at + 1] if x not in moved), *stages, *after]
+    s.version += 1

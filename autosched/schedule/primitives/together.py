@@ -101,6 +101,7 @@ def compute_together(s: Schedule, stage: Stage, others: Sequence[Any]) -> list[T
     later = {y for x in parts for y in s.consumers(x, deep=True)}
     before, after = s.stages[: s.stages.index(made)], s.stages[s.stages.index(made) :]
     s.stages[:] = [*(y for y in before if y not in later), made, *(y for y in before if y in later), *after[1:]]
+    s.version += 1
     new = dict(zip((x.tensor for x in parts), op.outputs, strict=True))
     declared = {s.passed(t): t for t in (*new, *s.laid_out)}
     for x in parts:
@@ -111,6 +112,7 @@ def compute_together(s: Schedule, stage: Stage, others: Sequence[Any]) -> list[T
         s.stages.remove(x)
     s._by_name.update(dict.fromkeys((x.name for x in parts), made))
     s._stage_of.update({t: made for t, x in s._stage_of.items() if x in parts})
+    s.version += 1
     for user in (x for x in s.stages if not new.keys().isdisjoint(x.reads_of_body())):
         user.body = tuple(rewrite(e, lambda e, at: _read_of(new, e, at)) for e in user.body)
     return list(op.outputs)

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variables
+from autosched.ir.node import remembered
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import post_order, reads, substitute
 from autosched.schedule.primitives.storage import region_of
@@ -170,8 +171,8 @@ def missing_types(target: Target, stage: Stage) -> str:
     return "float64 is not supported by this device" if "float64" in found else ""
 
 
-#: schedule -> the length of its trace, what its stages compute and which are inlined, and what was found of them then
-_found: WeakKeyDictionary[Schedule, tuple[int, list[tuple[Any, bool]], dict[Any, Any]]] = WeakKeyDictionary()
+#: schedule -> how often it had changed, and what was found of its stages then
+_found: WeakKeyDictionary[Schedule, tuple[tuple[int, int], dict[Any, Any]]] = WeakKeyDictionary()
 
 
 def while_unchanged(question: Callable[[Stage], T]) -> Callable[[Stage], T]:
@@ -180,14 +181,11 @@ def while_unchanged(question: Callable[[Stage], T]) -> Callable[[Stage], T]:
     @wraps(question)
     def answer(stage: Stage) -> T:
         s = stage.schedule
-        length, state, answers = _found.get(s, (-1, [], {}))
-        if length != len(s.trace):
-            now = [(x.body, x.attach.kind == "inline") for x in s.stages]
-            is_same = len(now) == len(state) and all(
-                a is b and i == j for (a, i), (b, j) in zip(now, state, strict=True)
-            )
-            answers = answers if is_same else {}
-            _found[s] = (len(s.trace), now, answers)
+        now = s.version, s.inlinings
+        then, answers = _found.get(s, ((-1, -1), {}))
+        if then != now:
+            answers = {}
+            _found[s] = (now, answers)
         key = (question, stage)
         if key not in answers:
             answers[key] = question(stage)
@@ -215,7 +213,7 @@ def _reached(stage: Stage) -> dict[tuple[Tensor, tuple[Expr, ...]], bool]:
             continue
         at = {a.var: i for a, i in zip(source.axis, indices, strict=True)}
         for e in _reads(source.body):
-            read = (e.value, tuple(simplify(substitute(i, at)) for i in e.args))
+            read = (e.value, tuple(simplify(at[i] if i in at else substitute(i, at)) for i in e.args))
             if read not in seen:
                 seen.add(read)
                 waiting.append(read)
@@ -236,8 +234,16 @@ def work(stage: Stage) -> int:
 
 
 def _operations(body: tuple[Expr, ...]) -> int:
-    found = sum(not is_index(e) and OPS[e.op].kind in _WORK for e in post_order(body))
-    return max(1, found)
+    return max(1, _operations_of(body[0]) if len(body) == 1 else _count(body))
+
+
+@remembered
+def _operations_of(e: Expr) -> int:
+    return _count((e,))
+
+
+def _count(body: tuple[Expr, ...]) -> int:
+    return sum(not is_index(e) and OPS[e.op].kind in _WORK for e in post_order(body))
 
 
 #: Iterations of an axis whose length is a size of the program, where a number is needed to compare.

@@ -1,0 +1,105 @@
+"""What outputs are compared with: the NumPy reference, or what the plain loops compute where that would take too long.
+
+The reference shares no code with what it judges, but may take longer than a whole run may. Then a run with a budget
+goes on with the plain loops, built and run like a candidate: they share the compiler with what they judge, and no
+schedule. That is what `build` takes without a record, so no candidate is less certain than no tuning at all. Records
+say which it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosched.deadline import TooLate, within
+from autosched.ir.evaluate import evaluate
+from autosched.ir.expr import variables
+from autosched.measure.measurer import Measurer
+from autosched.measure.protocol import Job
+from autosched.records import PLAIN
+from autosched.space.default import plain_schedule
+from autosched.space.tunable import Tunable
+from autosched.space.workload import Workload
+from autosched.target import Target
+
+#: The part of a budget in seconds that the reference may take, and again the plain loops in its place.
+REFERENCE_SHARE = 0.25
+
+
+@dataclass
+class Expected:
+    """The right outputs of a workload for some inputs, None for one that is not compared, and the errors allowed.
+
+    `is_late`: the reference would have taken more than `limit_s` seconds; `by_plain_loops` puts others in its place.
+    """
+
+    workload: Tunable
+    target: Target
+    inputs: Sequence[np.ndarray]
+    limit_s: float | None
+    is_late: bool = False
+
+    def __post_init__(self) -> None:
+        w = self.workload
+        self.outputs: list[np.ndarray | None] = []
+        self.roundings = w.roundings(self.target)
+        # How far floats that hang on the last bits of others move is seen by the reference alone.
+        may_be_late = isinstance(w, Workload) and not self.target.is_gpu_style
+        if self.limit_s is None or not may_be_late or any(r.undecided for r in self.roundings):
+            self._by_reference()
+            return
+        try:
+            with within(self.limit_s):
+                self._by_reference()
+        except TooLate:
+            self.is_late = True
+            self.outputs = [None] * len(self.roundings)
+
+    def _by_reference(self) -> None:
+        self.outputs = list(self.workload.reference(self.inputs))
+        self.roundings = self.workload.roundings(self.target, self.inputs, self.outputs)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether `by_plain_loops` has yet to be called."""
+        return self.is_late and any(x is None for x in self.outputs)
+
+    @property
+    def initial(self) -> Sequence[np.ndarray | None]:
+        """The outputs before a call; None for one that every call overwrites, where it is known what it must be."""
+        return self._like() if self.is_unknown else self.workload.initial(self.inputs)
+
+    def _like(self) -> list[np.ndarray]:
+        w = self.workload
+        assert isinstance(w, Workload)
+        sizes = w.sizes_of(self.inputs)
+        values = {v: sizes[v.name] for t in w.outputs for d in t.shape for v in variables(d)}
+        shapes = [[int(n) for n in evaluate(t.shape, values)] if t.shape else [] for t in w.outputs]
+        return [np.zeros(shape, t.dtype.numpy) for shape, t in zip(shapes, w.outputs, strict=True)]
+
+    def verdict(self, verified: str) -> str:
+        """The `verified` of a record, for that of a measurement."""
+        return PLAIN if self.is_late and verified != "no" else verified
+
+    def by_plain_loops(self, measurer: Measurer) -> str:
+        """Let a measurer, made with `initial`, compare with what the plain loops compute. Returns a message.
+
+        Where they fail, or take too long as well, it is the reference after all.
+        """
+        w = self.workload
+        assert isinstance(w, Workload) and self.limit_s is not None
+        trace: list[Any] = plain_schedule(w.args, self.target).trace.to_json()
+        found, why = measurer.outputs_of(Job(-1, "plain loops", trace=trace), self._like(), self.limit_s)
+        if why:
+            self._by_reference()
+            self.is_late = False
+        else:
+            self.outputs = [*found]
+        measurer.compare_with(self.outputs, w.initial(self.inputs), self.roundings)
+        much = f"the NumPy reference takes more than {self.limit_s:.1f} s, its part of the budget"
+        if why:
+            return f"{much}, and was waited for, as the plain loops fail: {why}"
+        return f"{much}, so outputs are compared with those of the plain loops, which share the compiler with them"
