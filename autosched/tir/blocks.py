@@ -338,21 +338,16 @@ class BlockSchedule:
 
     def bind(self, loop: Loop, thread_axis: Any) -> None:
         """See `Stage.bind`."""
-        self._do(
-            self._owner("bind", [loop]),
-            "bind",
-            loop,
-            "vthread" if str(thread_axis).startswith("vthread") else thread_axis,
-        )
+        axis = "vthread" if str(thread_axis).startswith("vthread") else thread_axis
+        self._do(self._owner("bind", [loop]), "bind", loop, axis)
 
     # -- where blocks are computed --------------------------------------------------------------
     def compute_at(self, block: Block, loop: Loop | str, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """See `Stage.compute_at`. A place of `sample_compute_location` may be "root" or "inline" instead of a loop."""
         if isinstance(loop, str):
             if loop not in sampling.PLACES:
-                self._refuse(
-                    f"compute_at({block.name}, {loop!r})", f"{loop!r} is no loop", 'a loop, "root" or "inline"'
-                )
+                asked = f"compute_at({block.name}, {loop!r})"
+                self._refuse(asked, f"{loop!r} is no loop", 'a loop, "root" or "inline"')
             self._do(self._stage(block), f"compute_{loop}")
             return
         self._do(self._stage(block), "compute_at", loop.stage, loop)
@@ -366,8 +361,14 @@ class BlockSchedule:
         self._do(self._stage(block), "compute_inline")
 
     def reverse_compute_inline(self, block: Block) -> None:
-        """See `Stage.reverse_compute_inline`."""
-        self._do(self._stage(block), "reverse_compute_inline")
+        """See `Stage.reverse_compute_inline`. The block that it reads keeps its name, and finishes each element."""
+        stage = self._stage(block)
+        inside = [x for x in self.schedule.reads(stage) if x.attach.kind == "at" and x.attach.stage is stage]
+        if len(inside) == 1 and not any(
+            x.mark for x in inside[0].loops
+        ):  # what it reads is under its own loops already
+            self._do(inside[0], "compute_root")
+        self._do(stage, "reverse_compute_inline")
 
     # -- caches, storage ------------------------------------------------------------------------
     def cache_read(

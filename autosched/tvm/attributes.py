@@ -44,7 +44,7 @@ from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 from autosched.tir.blocks import Block
-from autosched.tir.module import IRModule, PrimFunc
+from autosched.tir.module import IRModule, PrimFunc, block_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,6 +94,10 @@ _REDUCTION_PARTS: dict[str, Callable[[Reduction, tuple[Expr, ...], Expr, tuple[E
     "source": lambda r, sources, condition, first: sources,
     "value_index": lambda r, sources, condition, first: r.value_index,
 }
+
+
+#: all names of parts of expressions
+PARTS = tuple(dict.fromkeys((*(n for _, n in _OPERANDS), "lanes", "indices", "buffer", "producer", *_REDUCTION_PARTS)))
 
 
 class Operator(str):
@@ -408,7 +412,11 @@ def origin_op(s: Stage) -> Operation:
     return known[0] if known else s.tensor.op
 
 
-attach(Stage, attach_stage=alias("attach.stage"), name_hint=property(lambda stage: stage.name))
+attach(
+    Stage,
+    attach_stage=alias("attach.stage"),
+    name_hint=property(lambda stage: block_names(stage.schedule).get(stage, stage.name)),
+)
 # outputs of a schedule are tensors here, operations in TVM
 attach(Tensor, output=lambda t, index: t.op.output(index))
 attach(Tensor, **{name: alias(f"op.{name}") for name in ("axis", "body", "input_tensors", "num_outputs", "tag")})

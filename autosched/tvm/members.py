@@ -8,11 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_args
 
 from autosched.errors import asked_at
 from autosched.ir.attached import attach
-from autosched.ir.stmt import Buffer, Function
+from autosched.ir.expr import Expr
+from autosched.ir.stmt import Buffer, Function, Stmt
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -20,9 +22,17 @@ from autosched.schedule.trace import Trace
 from autosched.tir.blocks import Block, BlockSchedule
 from autosched.tir.module import IRModule, PrimFunc
 from autosched.tvm._missing import MissingName
+from autosched.tvm.attributes import PARTS
 
 #: the class as `tvm.coverage` names it -> member of TVM's -> what there is instead
 MEMBERS: dict[str, Mapping[str, str]] = {}
+
+
+def lacking(dotted: str, legal: str) -> MissingName:
+    """The error for a member that is not here, with the line that asked for it."""
+    where = asked_at()
+    asked = f"tvm.{dotted}"
+    return MissingName("it has no such member here", asked=f"{asked}  at {where}" if where else asked, legal=legal)
 
 
 def tell(cls: type, name: str, instead: Mapping[str, str]) -> None:
@@ -32,11 +42,7 @@ def tell(cls: type, name: str, instead: Mapping[str, str]) -> None:
 
     def __getattr__(self: Any, member: str) -> Any:
         if member in instead:
-            where = asked_at()
-            asked = f"tvm.{name}.{member}"
-            raise MissingName(
-                "it has no such member here", asked=f"{asked}  at {where}" if where else asked, legal=instead[member]
-            )
+            raise lacking(f"{name}.{member}", instead[member])
         if before is None:
             raise AttributeError(f"{cls.__name__!r} object has no attribute {member!r}")
         return before(self, member)
@@ -153,3 +159,40 @@ tell(
         _ONE_LIBRARY,
     ),
 )
+
+
+# -- statements and expressions: any member ---------------------------------------------------------------
+
+_of_expression: Callable[[Expr, str], Any] = vars(Expr)["__getattr__"]
+
+
+def _part_of_expression(self: Expr, member: str) -> Any:
+    try:
+        return _of_expression(self, member)
+    except AttributeError:
+        if member.startswith("_") or member in Expr.__slots__:
+            raise
+    parts = [n for n in PARTS if _has(self, n)]
+    raise lacking(f"tir.PrimExpr.{member}", f"of {self!r:.60}: {', '.join(['op', 'args', 'dtype', 'value', *parts])}")
+
+
+def _has(e: Expr, name: str) -> bool:
+    try:
+        _of_expression(e, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _no_part(self: Any, member: str) -> Any:
+    if member.startswith("_"):
+        raise AttributeError(member)
+    cls = type(self)
+    own = [*(f.name for f in fields(cls)), *(n for n, x in vars(cls).items() if isinstance(x, property))]
+    blocks = "; print(f.script()) shows blocks" if member in ("block", "iter_values", "predicate") else ""
+    raise lacking(f"tir.{cls.__name__}.{member}", f"{', '.join(own)}{blocks}")
+
+
+attach(Expr, __getattr__=_part_of_expression)
+for _cls in get_args(Stmt):
+    attach(_cls, __getattr__=_no_part)

@@ -207,3 +207,38 @@ def test_views_by_an_older_name() -> None:
     out = np.zeros(4, "float32")
     tvm.build(tvm.lower(added), target="llvm")(np.ones(4, "float32"), out)
     np.testing.assert_array_equal(out, 2)
+
+
+def test_parts_that_statements_and_expressions_do_not_have(B: te.Tensor) -> None:
+    f = te.create_prim_func([B.op.input_tensors[0], B])
+    with pytest.raises(
+        AttributeError, match=r"tvm\.tir\.Produce\.block .*\n  name, body; print\(f\.script\(\)\) shows"
+    ):
+        f.body.block  # noqa: B018
+    with pytest.raises(UsageError, match=r"tvm\.tir\.For\.attr_key .*\n  var, start, extent, kind, body"):
+        f.body.body.attr_key  # noqa: B018
+    with pytest.raises(UsageError, match=r"tvm\.tir\.PrimExpr\.kind .*\n  of A\[i\] \+ 1\.0f: op, args, .*, a, b"):
+        B.op.body[0].kind  # noqa: B018
+    assert not hasattr(f.body, "block") and not hasattr(B.op.body[0], "kind") and hasattr(B.op.body[0], "a")
+
+
+def test_the_block_that_finishes_an_element_keeps_its_name() -> None:
+    A = te.placeholder((4, 8), name="A")
+    P = te.compute((4, 8), lambda i, j: A[i, j] * 3, name="P")
+    C = te.compute((32,), lambda n: P[n // 8, n % 8] + 1, name="C")
+    sch = tir.Schedule(te.create_prim_func([A, C]))
+    p = sch.get_block("P")
+    loops = sch.get_loops(p)
+    sch.reverse_compute_inline(sch.get_block("C"))
+    assert (
+        sch.get_loops(p) == loops
+        and sch.get(p).name_hint == "P"
+        and [b.name for b in sch.get_child_blocks(sch.get_block("root"))] == ["P"]
+    )
+    with pytest.raises(UsageError.__bases__[0], match="C is inlined"):
+        sch.get_block("C")
+    sch.vectorize(loops[1])
+    a = np.arange(32, dtype="float32").reshape(4, 8)
+    again = tvm.script.from_source(sch.mod.script())
+    for mod in (sch.mod, again):
+        np.testing.assert_array_equal(tvm.build(mod, target="llvm")(a), a.ravel() * 3 + 1)
