@@ -114,7 +114,8 @@ SPELLED.update((op, Operator(op)) for op, info in OPS.items() if info.kind == "m
 attach(Expr, __getattr__=_part, equal=lambda e, other: compare("eq", e, other))
 attach(For, loop_var=alias("var"), min=alias("start"))
 attach(If, then_case=alias("then"), else_case=alias("otherwise"))
-attach(Seq, seq=alias("stmts"))
+attach(Seq, seq=alias("stmts"), __getitem__=lambda s, at: s.stmts[at], __len__=lambda s: len(s.stmts))
+attach(Seq, __bool__=lambda s: True)  # also without statements
 attach(Allocate, extents=alias("buffer.shape"), dtype=alias("buffer.dtype"), buffer_var=alias("buffer"))
 attach(Function, buffer_map=property(lambda f: {b: b for b in f.params}))  # parameters are buffers
 
@@ -410,6 +411,31 @@ def origin_op(s: Stage) -> Operation:
     """The operation by which the caller knows a stage."""
     known = [op for op, stage in s.schedule.stage_map.items() if stage is s]
     return known[0] if known else s.tensor.op
+
+
+@dataclass(frozen=True)
+class Accessed:
+    """A tensor that a block reads or writes: TVM's `BufferRegion`, without the region."""
+
+    buffer: Tensor
+
+
+@_of(Stage)
+def iter_vars(s: Stage) -> list[IterVar]:
+    """The axes of a block, spatial ones first."""
+    return [*s.axis, *s.reduce_axis]
+
+
+@_of(Stage)
+def reads(s: Stage) -> list[Accessed]:
+    """What a block reads, in order of first appearance."""
+    return [Accessed(t) for t in s.reads_of_body()]
+
+
+@_of(Stage)
+def writes(s: Stage) -> list[Accessed]:
+    """What a block writes."""
+    return [Accessed(t) for t in s.op.outputs]
 
 
 attach(

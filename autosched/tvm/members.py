@@ -51,9 +51,6 @@ def tell(cls: type, name: str, instead: Mapping[str, str]) -> None:
 
 
 _STATE = "sch.mod, and sch.schedule: the stages and their loops"
-_REPLAY = (
-    "trace.at(knobs), trace.to_json() and Trace.from_json; autosched.schedule.replay(trace, tensors) makes a schedule"
-)
 _ONE_LIBRARY = "a module is one library: module.export_library(path), and call it by its functions' names"
 
 tell(
@@ -72,9 +69,6 @@ tell(
     "te.Stage",
     {
         "is_opengl": "targets: llvm, c, opencl, cuda",
-        "iter_vars": "s[B].op.axis, s[B].op.reduce_axis",
-        "reads": "s[B].op.input_tensors, sch.get_producers(block)",
-        "writes": "s[B].tensor, sch.get_consumers(block)",
         **_PARTS,
     },
 )
@@ -106,7 +100,6 @@ tell(
     "tir.Schedule",
     {
         "state": _STATE,
-        "get_sref": _STATE,
         "remove_rv": "nothing: blocks and loops are values of Python's",
         "enter_postproc": "nothing: a trace has one part",
     },
@@ -115,10 +108,8 @@ tell(
     Trace,
     "tir.schedule.Trace",
     {
-        "insts": "the trace itself is the list of its instructions",
         "decisions": "the numbers stand in the instructions",
-        **dict.fromkeys(("get_decision", "with_decision", "simplified"), "the numbers stand in its instructions"),
-        **dict.fromkeys(("apply_to_schedule", "apply_json_to_schedule", "as_json"), _REPLAY),
+        **dict.fromkeys(("get_decision", "with_decision"), "the numbers stand in its instructions"),
         "show": "print(trace)",
     },
 )

@@ -87,7 +87,7 @@ def test_of_numbers_among_the_operands() -> None:
     def body(ins, outs, numbers):
         return tir.call_packed("called_axpy", ins[0], outs[0], *numbers)
 
-    axpy = te.decl_tensor_intrin(z.op, body, scalar_params=[v, w])
+    axpy = te.decl_tensor_intrin(z.op, body, name="called_axpy", scalar_params=[v, w])
     A = te.placeholder((5, 32), name="A")
     C = te.compute((5, 16), lambda i: axpy(i * i + 1, A[i, 8:24], i + 2.5), name="C")
     a = RNG.random((5, 32), "float32")
