@@ -273,7 +273,7 @@ class _Matcher:
         self.scalars: dict[Expr, Expr] = {}
 
     def same_value(self, a: Expr, b: Expr) -> bool:
-        if b in self.parameters:
+        if any(b is p for p in self.parameters):  # `in` would ask for equal values: float32(v) == v
             known = self.scalars.setdefault(b, a)
             return known is a and not variables(a) & self.axes
         if b.op == "read":

@@ -24,8 +24,9 @@ from autosched.schedule import kinds as K
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.primitive import PRIMITIVES, Primitive
 from autosched.schedule.primitives.loops import GUARDED, has_room
+from autosched.schedule.primitives.matching import matching_axes
 from autosched.schedule.primitives.new_stages import BYTES, factors_of_parts, type_of_casts
-from autosched.schedule.primitives.place import Group, matching_axes
+from autosched.schedule.primitives.place import Group
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.stage import Loop, Split, Stage
 from autosched.target import Target

@@ -47,7 +47,7 @@ class Block:
     name: str
 
 
-class BlockSchedule:
+class BlockSchedule(sampling.Sampling):
     """A schedule of the functions of a module, in terms of blocks and loops.
 
     mod:                a PrimFunc, or an IRModule of them, which stays as it is; in a template, its Schedule, which is
@@ -79,7 +79,7 @@ class BlockSchedule:
         if debug_mask not in ("none", "all") and not isinstance(debug_mask, int):
             raise UsageError(f"no mask {debug_mask!r}", asked="tir.Schedule", legal='"none", "all" or a number')
         self._checks = debug_mask not in ("none", 0)
-        self._random = random.Random(seed)
+        self._random, self._inner = random.Random(seed), dict[str, tuple[Block, list[Loop]]]()
         self._functions: dict[str, PrimFunc] = {}
         self._attrs: dict[str, Any] = dict(mod.attrs) if isinstance(mod, IRModule) else {}
         self._template = mod if isinstance(mod, Schedule) else None
@@ -143,6 +143,9 @@ class BlockSchedule:
         """Return a copy, with loops of its own."""
         new = BlockSchedule(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
         new._working = self._working
+        for name, (block, loops) in self._inner.items():
+            known = {x.name: x for x in new._stage(block).loops}
+            new._inner[name] = block, [known[x.name] for loop in loops for x in rearranging.leaves(loop)]
         return new
 
     def seed(self, seed: int) -> None:
@@ -181,7 +184,11 @@ class BlockSchedule:
             loops = [*loops[: loops.index(stage.init.outside)], *stage.init.loops.values()]
         for _, around in stage.hosts():
             loops = [*around, *loops]
-        return loops
+        outer = next((n for n, (inner, _) in self._inner.items() if name in (n, inner.name)), None)
+        if outer is None:
+            return loops
+        at = rearranging.parted(loops, self._inner[outer][1])
+        return loops[:at] if name == outer else loops[at:]
 
     def get_child_blocks(self, block_or_loop: Block | Loop) -> list[Block]:
         """Return the blocks inside a loop, or inside the root block, in order of computation."""
@@ -212,6 +219,8 @@ class BlockSchedule:
 
     def _stage(self, block: Block | str) -> Stage:
         name = block.name if isinstance(block, Block) else re.sub(r"\W", "_", str(block))
+        if name in self._inner:
+            return self._stage(self._inner[name][0])
         found = {n: x for x, n in block_names(self.schedule).items()}
         for part in ("", _INIT, _UPDATE):
             stage = found.get(name.removesuffix(part)) if name.endswith(part) else None
@@ -338,21 +347,16 @@ class BlockSchedule:
 
     def bind(self, loop: Loop, thread_axis: Any) -> None:
         """See `Stage.bind`."""
-        self._do(
-            self._owner("bind", [loop]),
-            "bind",
-            loop,
-            "vthread" if str(thread_axis).startswith("vthread") else thread_axis,
-        )
+        axis = "vthread" if str(thread_axis).startswith("vthread") else thread_axis
+        self._do(self._owner("bind", [loop]), "bind", loop, axis)
 
     # -- where blocks are computed --------------------------------------------------------------
     def compute_at(self, block: Block, loop: Loop | str, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """See `Stage.compute_at`. A place of `sample_compute_location` may be "root" or "inline" instead of a loop."""
         if isinstance(loop, str):
             if loop not in sampling.PLACES:
-                self._refuse(
-                    f"compute_at({block.name}, {loop!r})", f"{loop!r} is no loop", 'a loop, "root" or "inline"'
-                )
+                asked = f"compute_at({block.name}, {loop!r})"
+                self._refuse(asked, f"{loop!r} is no loop", 'a loop, "root" or "inline"')
             self._do(self._stage(block), f"compute_{loop}")
             return
         self._do(self._stage(block), "compute_at", loop.stage, loop)
@@ -366,8 +370,14 @@ class BlockSchedule:
         self._do(self._stage(block), "compute_inline")
 
     def reverse_compute_inline(self, block: Block) -> None:
-        """See `Stage.reverse_compute_inline`."""
-        self._do(self._stage(block), "reverse_compute_inline")
+        """See `Stage.reverse_compute_inline`. The block that it reads keeps its name, and finishes each element."""
+        stage = self._stage(block)
+        inside = [x for x in self.schedule.reads(stage) if x.attach.kind == "at" and x.attach.stage is stage]
+        if len(inside) == 1 and not any(
+            x.mark for x in inside[0].loops
+        ):  # what it reads is under its own loops already
+            self._do(inside[0], "compute_root")
+        self._do(stage, "reverse_compute_inline")
 
     # -- caches, storage ------------------------------------------------------------------------
     def cache_read(
@@ -507,11 +517,26 @@ class BlockSchedule:
             if len(group) > 1:
                 self._do(stage, "fuse", *group)
 
+    def blockize(self, target: Loop, preserve_unit_iters: bool = True) -> Block:
+        """Return a name for all that a loop computes, to be tensorized or moved as one: a stage has no blocks inside.
+
+        The loops of the new block are those outside of the loop, the loops of the old one those from it on inwards.
+        """
+        stage = self._owner("blockize", [target])
+        inner = self._block(stage)
+        outer = Block(f"{inner.name}_o")
+        if outer.name in self._inner:
+            self._refuse(f"blockize({target.name})", f"{outer.name} is there already", "one block around another")
+        self._inner[outer.name] = inner, stage.loops[stage.loops.index(target) :]
+        return outer
+
     def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
         """Replace a loop and those inside, or all loops of a block, by an intrinsic: see `Stage.tensorize`."""
         loop = block_or_loop
         if isinstance(block_or_loop, Block):
-            loops = self._stage(block_or_loop).loops
+            loops = list(self._stage(block_or_loop).loops)
+            if block_or_loop.name in self._inner:
+                loops = loops[rearranging.parted(loops, self._inner[block_or_loop.name][1]) :]
             if not loops:
                 self._refuse(f"tensorize({block_or_loop.name})", "it has no loops", "a block of one dimension at least")
             loop = loops[0]
@@ -552,34 +577,6 @@ class BlockSchedule:
         stage = self._stage(block)
         self._do(stage, "decompose_reduction", loop)
         return Block(self._block(stage).name + _INIT)
-
-    # -- sampling -------------------------------------------------------------------------------
-    @property
-    def _rng(self) -> random.Random | None:
-        """None in a template, whose decisions are the tuner's."""
-        return None if self._template is not None else self._random
-
-    def sample_perfect_tile(
-        self, loop: Loop, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
-    ) -> list[Any]:
-        """Return `n` factors whose product is the loop's extent: see `sampling.perfect_tile`."""
-        return sampling.perfect_tile(self.schedule, loop, n, max_innermost_factor, decision, self._rng)
-
-    def sample_categorical(
-        self, candidates: Sequence[Any], probs: Sequence[float] | None = None, decision: int | None = None
-    ) -> Any:
-        """Return one of the candidates: see `sampling.categorical`. `decision` is its position."""
-        return sampling.categorical(self.schedule, candidates, probs, decision, self._rng)
-
-    def sample_compute_location(self, block: Block, decision: int | None = None) -> Loop | str:
-        """Return a place for `compute_at`: a loop around all readers of the block, "root", or "inline" if it can be.
-
-        `decision` is the loop's position in `get_loops` of what reads it, or -1 for "root", -2 for "inline".
-        """
-        stage = self._stage(block)
-        around = [self.get_loops(reader) for reader in self.get_consumers(block)]
-        loops = [x for x in around[0] if all(x in other for other in around)] if around else []
-        return sampling.compute_location(self.schedule, stage, loops, decision, self._rng)
 
 
 # -- calls of TVM's that this model of schedules has no place for ---------------------------------------

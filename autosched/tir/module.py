@@ -136,15 +136,25 @@ def block_names(s: Schedule) -> dict[Stage, str]:
     """Return the name of each computed stage's block, which is a Python identifier.
 
     A block keeps the name of the tensor that it computes first. After `cache_write(C, "local")` the stage `C.local`
-    computes C, and the stage C copies it; so the block `C` is the former, and the block `C_local` the copy.
+    computes C, and the stage C copies it; so the block `C` is the former, and the block `C_local` the copy. After
+    `reverse_compute_inline(D)`, the stage D is what has become of the block that it finishes.
     """
     stages = {x.name: x for x in s.stages}
     names = {x: re.sub(r"\W", "_", x.name) for x in s.stages if not x.is_placeholder}
+    inlined = {i.stage for i in s.trace if i.kind == "compute_inline"}
+    caches: set[Stage] = set()
     for i in s.trace:
-        cache = stages.get(f"{i.stage}.{i.args[0]}") if i.kind == "cache_write" else None
-        if cache is not None:
+        if i.kind == "reverse_compute_inline" and i.stage in stages:
+            read = (x for x in s.reads(stages[i.stage]) if x.attach.kind == "inline" and x.name not in inlined)
+            for finished in list(read)[:1]:
+                names[finished], names[stages[i.stage]] = names[stages[i.stage]], names[finished]
+        if i.kind == "cache_write" and i.stage in stages:
             stage = stages[i.stage]
-            names[stage], names[cache] = names[cache], names[stage]
+            called = [f"{name}.{i.args[0]}" for name in (stage.tensor.op.name, stage.tensor.name)]  # block and buffer
+            cache = next((x for x in s.stages if x not in caches and x.op.name in called), None)
+            if cache is not None:
+                caches.add(cache)
+                names[stage], names[cache] = names[cache], names[stage]
     return names
 
 

@@ -1,4 +1,6 @@
-"""`transform_block_layout`: new loops for a block, by an index map of its axes.
+"""Blocks with other loops: `transform_block_layout`, and blocks around some of a block's loops.
+
+`transform_block_layout` gives a block new loops, by an index map of its axes.
 
 for i, j: B[i, j] = f(i, j)   --transform_block_layout(B, lambda i, j: [i * 128 + j])->
     for f: B[f // 128, f % 128] = f(f // 128, f % 128)
@@ -57,3 +59,16 @@ def _group(e: Expr, loops: Sequence[Loop], extents: dict[Loop, Expr]) -> list[Lo
             raise NoOrder(f"values of {e!r} overlap, or leave gaps")
         weight = simplify(weight * extents[x])
     return [*units, *reversed(inner)]
+
+
+def leaves(loop: Loop) -> list[Loop]:
+    """The loop, or those that were made of it since."""
+    if loop in loop.stage.loops:
+        return [loop]
+    return [x for r in loop.stage.relations if loop in r.parents for made in r.made for x in leaves(made)]
+
+
+def parted(loops: list[Loop], inner: Sequence[Loop]) -> int:
+    """The position in a list of loops where those begin that are inside, or were made of such."""
+    inside = {x for loop in inner for x in leaves(loop)}
+    return next((at for at, x in enumerate(loops) if x in inside), len(loops))

@@ -6,10 +6,6 @@ _EDITS = "a block computes what te.compute says; schedules move and store it, an
 
 #: name -> why not, and what to write instead
 REFUSED: dict[str, tuple[str, str]] = {
-    "blockize": (
-        "a block is a stage, and the loops around it are not blocks of their own",
-        "tensorize(loop, intrinsic): it takes the loops from there on inwards as one",
-    ),
     "merge": (
         "loops belong to one stage each, and those of two stages are not made one",
         "compute_at or reverse_compute_at: one block inside the other's loops",

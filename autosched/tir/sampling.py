@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError, with_line
 from autosched.ir.expr import Expr, compare, const, floordiv, floormod
@@ -123,3 +123,46 @@ def _fresh(s: Schedule, name: str) -> str:
         count += 1
         made = f"{name}_{count}"
     return made
+
+
+class Sampling:
+    """The methods of a schedule of blocks that draw, or leave decisions to a tuner."""
+
+    schedule: Any
+    _template: Any
+    _random: random.Random
+
+    if TYPE_CHECKING:
+
+        def _stage(self, block: Any) -> Any: ...
+
+        def get_loops(self, block: Any) -> list[Loop]: ...
+
+        def get_consumers(self, block: Any) -> list[Any]: ...
+
+    @property
+    def _rng(self) -> random.Random | None:
+        """None in a template, whose decisions are the tuner's."""
+        return None if self._template is not None else self._random
+
+    def sample_perfect_tile(
+        self, loop: Loop, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
+    ) -> list[Any]:
+        """Return `n` factors whose product is the loop's extent: see `perfect_tile`."""
+        return perfect_tile(self.schedule, loop, n, max_innermost_factor, decision, self._rng)
+
+    def sample_categorical(
+        self, candidates: Sequence[Any], probs: Sequence[float] | None = None, decision: int | None = None
+    ) -> Any:
+        """Return one of the candidates: see `categorical`. `decision` is its position."""
+        return categorical(self.schedule, candidates, probs, decision, self._rng)
+
+    def sample_compute_location(self, block: Any, decision: int | None = None) -> Loop | str:
+        """Return a place for `compute_at`: a loop around all readers of the block, "root", or "inline" if it can be.
+
+        `decision` is the loop's position in `get_loops` of what reads it, or -1 for "root", -2 for "inline".
+        """
+        stage = self._stage(block)
+        around = [self.get_loops(reader) for reader in self.get_consumers(block)]
+        loops = [x for x in around[0] if all(x in other for other in around)] if around else []
+        return compute_location(self.schedule, stage, loops, decision, self._rng)

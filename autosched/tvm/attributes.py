@@ -44,7 +44,7 @@ from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 from autosched.tir.blocks import Block
-from autosched.tir.module import IRModule, PrimFunc
+from autosched.tir.module import IRModule, PrimFunc, block_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,6 +96,10 @@ _REDUCTION_PARTS: dict[str, Callable[[Reduction, tuple[Expr, ...], Expr, tuple[E
 }
 
 
+#: all names of parts of expressions
+PARTS = tuple(dict.fromkeys((*(n for _, n in _OPERANDS), "lanes", "indices", "buffer", "producer", *_REDUCTION_PARTS)))
+
+
 class Operator(str):
     """An operator of an expression: its name, which knows TVM's (`e.op.name` is `"tir.exp"`)."""
 
@@ -110,7 +114,8 @@ SPELLED.update((op, Operator(op)) for op, info in OPS.items() if info.kind == "m
 attach(Expr, __getattr__=_part, equal=lambda e, other: compare("eq", e, other))
 attach(For, loop_var=alias("var"), min=alias("start"))
 attach(If, then_case=alias("then"), else_case=alias("otherwise"))
-attach(Seq, seq=alias("stmts"))
+attach(Seq, seq=alias("stmts"), __getitem__=lambda s, at: s.stmts[at], __len__=lambda s: len(s.stmts))
+attach(Seq, __bool__=lambda s: True)  # also without statements
 attach(Allocate, extents=alias("buffer.shape"), dtype=alias("buffer.dtype"), buffer_var=alias("buffer"))
 attach(Function, buffer_map=property(lambda f: {b: b for b in f.params}))  # parameters are buffers
 
@@ -408,7 +413,36 @@ def origin_op(s: Stage) -> Operation:
     return known[0] if known else s.tensor.op
 
 
-attach(Stage, attach_stage=alias("attach.stage"), name_hint=property(lambda stage: stage.name))
+@dataclass(frozen=True)
+class Accessed:
+    """A tensor that a block reads or writes: TVM's `BufferRegion`, without the region."""
+
+    buffer: Tensor
+
+
+@_of(Stage)
+def iter_vars(s: Stage) -> list[IterVar]:
+    """The axes of a block, spatial ones first."""
+    return [*s.axis, *s.reduce_axis]
+
+
+@_of(Stage)
+def reads(s: Stage) -> list[Accessed]:
+    """What a block reads, in order of first appearance."""
+    return [Accessed(t) for t in s.reads_of_body()]
+
+
+@_of(Stage)
+def writes(s: Stage) -> list[Accessed]:
+    """What a block writes."""
+    return [Accessed(t) for t in s.op.outputs]
+
+
+attach(
+    Stage,
+    attach_stage=alias("attach.stage"),
+    name_hint=property(lambda stage: block_names(stage.schedule).get(stage, stage.name)),
+)
 # outputs of a schedule are tensors here, operations in TVM
 attach(Tensor, output=lambda t, index: t.op.output(index))
 attach(Tensor, **{name: alias(f"op.{name}") for name in ("axis", "body", "input_tensors", "num_outputs", "tag")})

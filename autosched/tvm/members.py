@@ -8,11 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_args
 
 from autosched.errors import asked_at
 from autosched.ir.attached import attach
-from autosched.ir.stmt import Buffer, Function
+from autosched.ir.expr import Expr
+from autosched.ir.stmt import Buffer, Function, Stmt
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -20,9 +22,17 @@ from autosched.schedule.trace import Trace
 from autosched.tir.blocks import Block, BlockSchedule
 from autosched.tir.module import IRModule, PrimFunc
 from autosched.tvm._missing import MissingName
+from autosched.tvm.attributes import PARTS
 
 #: the class as `tvm.coverage` names it -> member of TVM's -> what there is instead
 MEMBERS: dict[str, Mapping[str, str]] = {}
+
+
+def lacking(dotted: str, legal: str) -> MissingName:
+    """The error for a member that is not here, with the line that asked for it."""
+    where = asked_at()
+    asked = f"tvm.{dotted}"
+    return MissingName("it has no such member here", asked=f"{asked}  at {where}" if where else asked, legal=legal)
 
 
 def tell(cls: type, name: str, instead: Mapping[str, str]) -> None:
@@ -32,11 +42,7 @@ def tell(cls: type, name: str, instead: Mapping[str, str]) -> None:
 
     def __getattr__(self: Any, member: str) -> Any:
         if member in instead:
-            where = asked_at()
-            asked = f"tvm.{name}.{member}"
-            raise MissingName(
-                "it has no such member here", asked=f"{asked}  at {where}" if where else asked, legal=instead[member]
-            )
+            raise lacking(f"{name}.{member}", instead[member])
         if before is None:
             raise AttributeError(f"{cls.__name__!r} object has no attribute {member!r}")
         return before(self, member)
@@ -45,9 +51,6 @@ def tell(cls: type, name: str, instead: Mapping[str, str]) -> None:
 
 
 _STATE = "sch.mod, and sch.schedule: the stages and their loops"
-_REPLAY = (
-    "trace.at(knobs), trace.to_json() and Trace.from_json; autosched.schedule.replay(trace, tensors) makes a schedule"
-)
 _ONE_LIBRARY = "a module is one library: module.export_library(path), and call it by its functions' names"
 
 tell(
@@ -66,9 +69,6 @@ tell(
     "te.Stage",
     {
         "is_opengl": "targets: llvm, c, opencl, cuda",
-        "iter_vars": "s[B].op.axis, s[B].op.reduce_axis",
-        "reads": "s[B].op.input_tensors, sch.get_producers(block)",
-        "writes": "s[B].tensor, sch.get_consumers(block)",
         **_PARTS,
     },
 )
@@ -100,7 +100,6 @@ tell(
     "tir.Schedule",
     {
         "state": _STATE,
-        "get_sref": _STATE,
         "remove_rv": "nothing: blocks and loops are values of Python's",
         "enter_postproc": "nothing: a trace has one part",
     },
@@ -109,10 +108,8 @@ tell(
     Trace,
     "tir.schedule.Trace",
     {
-        "insts": "the trace itself is the list of its instructions",
         "decisions": "the numbers stand in the instructions",
-        **dict.fromkeys(("get_decision", "with_decision", "simplified"), "the numbers stand in its instructions"),
-        **dict.fromkeys(("apply_to_schedule", "apply_json_to_schedule", "as_json"), _REPLAY),
+        **dict.fromkeys(("get_decision", "with_decision"), "the numbers stand in its instructions"),
         "show": "print(trace)",
     },
 )
@@ -153,3 +150,40 @@ tell(
         _ONE_LIBRARY,
     ),
 )
+
+
+# -- statements and expressions: any member ---------------------------------------------------------------
+
+_of_expression: Callable[[Expr, str], Any] = vars(Expr)["__getattr__"]
+
+
+def _part_of_expression(self: Expr, member: str) -> Any:
+    try:
+        return _of_expression(self, member)
+    except AttributeError:
+        if member.startswith("_") or member in Expr.__slots__:
+            raise
+    parts = [n for n in PARTS if _has(self, n)]
+    raise lacking(f"tir.PrimExpr.{member}", f"of {self!r:.60}: {', '.join(['op', 'args', 'dtype', 'value', *parts])}")
+
+
+def _has(e: Expr, name: str) -> bool:
+    try:
+        _of_expression(e, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _no_part(self: Any, member: str) -> Any:
+    if member.startswith("_"):
+        raise AttributeError(member)
+    cls = type(self)
+    own = [*(f.name for f in fields(cls)), *(n for n, x in vars(cls).items() if isinstance(x, property))]
+    blocks = "; print(f.script()) shows blocks" if member in ("block", "iter_values", "predicate") else ""
+    raise lacking(f"tir.{cls.__name__}.{member}", f"{', '.join(own)}{blocks}")
+
+
+attach(Expr, __getattr__=_part_of_expression)
+for _cls in get_args(Stmt):
+    attach(_cls, __getattr__=_no_part)

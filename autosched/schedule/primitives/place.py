@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
-from autosched.ir.expr import Expr
-from autosched.ir.prove import is_integer_index
 from autosched.ir.visit import post_order
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.following import follows
-from autosched.schedule.kinds import computed, leaf, outside_intrinsic, starts_anew
+from autosched.schedule.kinds import computed, leaf, outside_intrinsic
 from autosched.schedule.loop import Attach, Fuse, Loop, Split, is_computed_whole
 from autosched.schedule.primitive import keeps_meaning, primitive
+from autosched.schedule.primitives.matching import Match, fuse_two, matching_axes, split_in_two
 from autosched.te.extern import ExternOp
-from autosched.te.tensor import ComputeOp, IterVar
+from autosched.te.tensor import ComputeOp
 
 if TYPE_CHECKING:
     from autosched.schedule.schedule import Schedule
@@ -319,13 +319,13 @@ def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> St
                                                  for i.inner: C[i] = g(P[i])
 
     The consumer's own loops start anew. It must read the producer at one element whose indices are
-    axes of its own, and be the only one that reads it.
+    axes of its own, or digits of them (`P[y // 4, x, y % 4]`), and be the only one that reads it.
     """
     computed(stage)
     producer = s.stage(parent)
     computed(producer)
     loop = leaf(producer, scope)
-    axes = matching_axes(s, stage, producer, "reverse_compute_at")
+    match = matching_axes(s, stage, producer, "reverse_compute_at")
     outer = producer.loops[: producer.loops.index(loop) + 1]
     inner_to = next((x for x in outer if x.is_reduce), None)
     if inner_to is not None:
@@ -341,7 +341,7 @@ def reverse_compute_at(s: Schedule, stage: Stage, parent: Any, scope: Any) -> St
             f"{lanes.full_name} is vectorized; {producer.name} cannot be computed inside a vector lane",
             f"a loop outside {lanes.name} of {producer.name}: {producer.describe()}",
         )
-    _take_over(s, stage, producer, outer, axes)
+    _take_over(s, stage, producer, outer, match)
     producer.attach, producer.store = Attach("at", stage, loop), Attach()
     return stage
 
@@ -369,54 +369,13 @@ def reverse_compute_inline(s: Schedule, stage: Stage) -> Stage:
         )
     for loop in producer.loops:
         outside_intrinsic(loop, "reverse_compute_at")
-    axes = matching_axes(s, stage, producer, "reverse_compute_inline")
-    _take_over(s, stage, producer, list(producer.loops), axes)
+    match = matching_axes(s, stage, producer, "reverse_compute_inline")
+    _take_over(s, stage, producer, list(producer.loops), match)
     producer.attach, producer.store = Attach("inline"), Attach()
     return stage
 
 
-def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> dict[IterVar, IterVar]:
-    """For each axis of the producer, the consumer's axis that indexes it. Raises Illegal."""
-    computed(producer)
-    for x in (stage, producer):
-        scans.forbid(x, action)
-        if x.scatter_axes or x.scan_loop is not None:
-            raise Illegal(f"the elements of {x.name} are not computed one by one", "stages made by te.compute")
-    loops = set(producer.loops)
-    if producer.init is not None or any(f.loop in loops for f in producer.fetches):
-        what = "decompose_reduction" if producer.init is not None else "prefetch"
-        raise Illegal(f"{producer.name} has a {what} at its loops, some of which move", f"{action} before {what}")
-    if producer.is_output:
-        raise Illegal(f"{producer.name} is an output: it is computed at the root", f"{action} is for intermediates")
-    readers = s.consumers(producer)
-    if stage not in readers:
-        legal = f"consumers of {producer.name}: {', '.join(x.name for x in readers) or 'none'}"
-        raise Illegal(f"{stage.name} does not read {producer.name}", legal)
-    if len(readers) > 1:
-        others = ", ".join(x.name for x in readers if x is not stage)
-        raise Illegal(f"{others} reads {producer.name} too", f"compute {producer.name} at the root, or inline {others}")
-    starts_anew(s, stage, action)
-    own = {a.var: a for a in stage.axis}
-    reads = (e for body in stage.body for e in post_order(body) if e.op == "read")
-    places = {tuple(map(_without_casts, e.args)) for e in reads if e.value in producer.op.outputs}
-    indices = next(iter(places))
-    if len(places) > 1 or any(i not in own for i in indices) or len(set(indices)) != len(indices):
-        read = "; ".join(f"{producer.name}[{', '.join(map(repr, p))}]" for p in sorted(places, key=str))
-        raise Illegal(
-            f"{stage.name} reads {read}: an iteration needs more than one element, or in another order",
-            f"compute {producer.name} at a loop of {stage.name} by compute_at",
-        )
-    return {a: own[i] for a, i in zip(producer.axis, indices, strict=True)}
-
-
-def _without_casts(i: Expr) -> Expr:
-    """An index, whatever integer type it is cast to: it is a number all the same."""
-    while i.op == "cast" and is_integer_index(i) and is_integer_index(i.args[0]):
-        i = i.args[0]
-    return i
-
-
-def _take_over(s: Schedule, stage: Stage, producer: Stage, outer: list[Loop], axes: dict[IterVar, IterVar]) -> None:
+def _take_over(s: Schedule, stage: Stage, producer: Stage, outer: list[Loop], match: Match) -> None:
     """Restart the stage with the splits and fusions that made these loops of the producer, and put them outermost.
 
     The loop objects become the stage's, with their marks and the stages computed there, so that handles to them stay
@@ -429,23 +388,17 @@ def _take_over(s: Schedule, stage: Stage, producer: Stage, outer: list[Loop], ax
             relations.insert(0, r)
             needed.update(r.parents)
     stage.define(stage.axis, stage.reduce_axis, stage.body)
-    same = {producer.roots[a]: stage.roots[b] for a, b in axes.items()}
+    loops = match.loops(stage, {a for a, x in producer.roots.items() if x in needed})
+    same = {producer.roots[a]: x for a, x in loops.items()}
     for r in relations:
         match r:
             case Split():
-                old = same[r.parent]
-                for x in (r.outer, r.inner):
-                    same[x] = stage.new_loop(_renamed(x, r.parent, old), False)
+                names = _renamed(r.outer, r.parent, same[r.parent]), _renamed(r.inner, r.parent, same[r.parent])
                 tail = r.tail if r.tail in ("exact", "predicate") else "guard"  # there is no room to round up into
-                stage.relations.append(Split(old, same[r.outer], same[r.inner], r.factor, r.nparts, tail))
-                at = stage.loops.index(old)
-                stage.loops[at : at + 1] = [same[r.outer], same[r.inner]]
+                made = partial(Split, same[r.parent], factor=r.factor, nparts=r.nparts, tail=tail)
+                same[r.outer], same[r.inner] = split_in_two(stage, same[r.parent], made, names)
             case Fuse():
-                first, second = same[r.outer], same[r.inner]
-                same[r.fused] = stage.new_loop(f"{first.name}.{second.name}.fused", False)
-                stage.relations.append(Fuse(first, second, same[r.fused]))
-                stage.loops[stage.loops.index(first)] = same[r.fused]
-                stage.loops.remove(second)
+                same[r.fused] = fuse_two(stage, same[r.outer], same[r.inner])
     taken = [same[x] for x in outer]
     stage.loops = [*taken, *(x for x in stage.loops if x not in taken)]
     for x, y in zip(outer, taken, strict=True):

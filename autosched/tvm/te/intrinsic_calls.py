@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from autosched import te as _te
 from autosched.errors import UsageError
 from autosched.ir.attached import attach
-from autosched.ir.expr import Expr, as_expr, make
+from autosched.ir.expr import Expr, as_expr, cast, make
 from autosched.ir.visit import rewrite, substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.schedule import create_schedule as _create_schedule
@@ -59,6 +59,7 @@ class IntrinsicCall:
 
     intrinsic: TensorIntrin
     operands: tuple[Region, ...]
+    scalars: tuple[Expr, ...]  #: the values of its scalar parameters
     reduce_axis: tuple[IterVar, ...]
 
     def element(self, places: Sequence[Expr]) -> tuple[Expr, tuple[IterVar, ...]]:
@@ -69,6 +70,7 @@ class IntrinsicCall:
             why = f"its result has {len(op.axis)} dimensions"
             raise UsageError(why, asked=f"{self.intrinsic.name}(..)", legal=f"{len(places)} more axes of the function")
         values = {a.var: i for a, i in zip(op.axis, places, strict=True)}
+        values.update(zip(self.intrinsic.scalar_params, self.scalars, strict=True))
         values.update({a.var: b.var for a, b in zip(op.reduce_axis, own, strict=True)})
         read = dict(zip(self.intrinsic.inputs, self.operands, strict=True))
         (body,) = op.body
@@ -88,16 +90,22 @@ _computed_by: WeakKeyDictionary[Operation, tuple[TensorIntrin, tuple[IterVar, ..
 def call_intrinsic(self: TensorIntrin, *operands: Any, reduce_axis: Any = None) -> IntrinsicCall:
     """The intrinsic of regions of tensors, in a function of `te.compute`; summed up over `reduce_axis`.
 
+    Numbers among the operands are the values of its scalar parameters, in their order: `axpy(2.5, A[i, 0:16])`.
     Raises UsageError for other operands.
     """
     asked, inputs = f"{self.name}({', '.join(map(str, operands))})", self.inputs
-    if self.scalar_params or len(operands) != len(inputs) or not all(isinstance(x, Region) for x in operands):
+    regions = tuple(x for x in operands if isinstance(x, Region))
+    numbers = [x for x in operands if not isinstance(x, Region)]
+    is_number = all(isinstance(x, (int, float)) or (isinstance(x, Expr) and x.op != "read") for x in numbers)
+    if len(regions) != len(inputs) or len(numbers) != len(self.scalar_params) or not is_number:
         legal = f"a region for each of {', '.join(t.name for t in inputs)}, such as A[i, 0:16]"
-        legal += "; one with scalar parameters: s[C].tensorize(axis, intrinsic)" if self.scalar_params else ""
+        if self.scalar_params:
+            legal += f"; a number for each of {', '.join(map(repr, self.scalar_params))}"
         raise UsageError("these are no operands of it", asked=asked, legal=legal)
     if reduce_axis is not None and not self.op.reduce_axis:
         raise UsageError("it is no reduction", asked=asked, legal="no reduce_axis")
-    return IntrinsicCall(self, operands, () if reduce_axis is None else tuple(as_list(reduce_axis)))
+    scalars = tuple(cast(v.dtype, as_expr(x)) for v, x in zip(self.scalar_params, numbers, strict=True))
+    return IntrinsicCall(self, regions, scalars, () if reduce_axis is None else tuple(as_list(reduce_axis)))
 
 
 def _item(self: TensorSlice, indices: Any) -> Any:

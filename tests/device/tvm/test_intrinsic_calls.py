@@ -73,6 +73,34 @@ def test_of_parts_of_rows() -> None:
     np.testing.assert_array_equal(te.reference([A, B, C], [a, b])[0], a[:, 16:] + b[:, :16])
 
 
+def test_of_numbers_among_the_operands() -> None:
+    seen: list[tuple[int, float]] = []
+
+    @tvm.register_func("called_axpy", override=True)
+    def called_axpy(x, z, v, w):
+        seen.append((v, w))
+        z.copyfrom(x.numpy() * v + w)
+
+    x, v, w = te.placeholder((16,), name="x"), te.var("v"), te.var("w", "float32")
+    z = te.compute((16,), lambda i: x[i] * v + w, name="z")
+
+    def body(ins, outs, numbers):
+        return tir.call_packed("called_axpy", ins[0], outs[0], *numbers)
+
+    axpy = te.decl_tensor_intrin(z.op, body, name="called_axpy", scalar_params=[v, w])
+    A = te.placeholder((5, 32), name="A")
+    C = te.compute((5, 16), lambda i: axpy(i * i + 1, A[i, 8:24], i + 2.5), name="C")
+    a = RNG.random((5, 32), "float32")
+    made = tvm.build(te.create_schedule(C.op), [A, C])(a)
+    i = np.arange(5, dtype="float32")[:, None]
+    np.testing.assert_allclose(made, a[:, 8:24] * (i * i + 1) + (i + 2.5), rtol=1e-6)
+    assert seen == [(n * n + 1, n + 2.5) for n in range(5)]
+    with pytest.raises(tvm.TVMError, match="these are no operands of it\n.*for each of x.*; a number for each of v, w"):
+        axpy(A[0, 0:16], 1)
+    with pytest.raises(tvm.TVMError, match="these are no operands of it"):
+        axpy(1, A[0, 0:16], A[0, 1])
+
+
 def test_a_sum_of_sums() -> None:
     A, B = te.placeholder((2, 4, 4, 8), name="A"), te.placeholder((16, 4, 8), name="B")
     k, intrinsic = te.reduce_axis((0, 4), name="k"), gemv(4, 8)

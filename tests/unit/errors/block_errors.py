@@ -48,7 +48,7 @@ CASES: Cases = {
         "split a block": lambda s: s.split(s.get_block("D"), [None, 4]),
         "compute at no loop": lambda s: s.compute_at(s.get_block("B"), "outer"),
         "merge loops": lambda s: s.merge(*(s.get_loops(s.get_block(name))[0] for name in "CD")),
-        "blockize a tile": lambda s: s.blockize(s.get_loops(s.get_block("C"))[1]),
+        "blockize twice": lambda s: [s.blockize(x) for x in s.get_loops(s.get_block("C"))],
         "take an annotation back": lambda s: (
             loop := s.get_loops(s.get_block("D"))[1],
             s.annotate(loop, "pragma_streaming_store", 1),

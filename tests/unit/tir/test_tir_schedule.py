@@ -503,7 +503,7 @@ def case_no_dimension(s: tir.Schedule) -> None:
 
 
 def case_annotated_block(s: tir.Schedule) -> None:
-    s.annotate(s.get_block("B"), "meta_schedule.vectorize", 16)
+    s.annotate(s.get_block("B"), "vectorize_by", 16)
 
 
 def case_probabilities(s: tir.Schedule) -> None:

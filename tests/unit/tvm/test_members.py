@@ -207,3 +207,81 @@ def test_views_by_an_older_name() -> None:
     out = np.zeros(4, "float32")
     tvm.build(tvm.lower(added), target="llvm")(np.ones(4, "float32"), out)
     np.testing.assert_array_equal(out, 2)
+
+
+def test_parts_that_statements_and_expressions_do_not_have(B: te.Tensor) -> None:
+    f = te.create_prim_func([B.op.input_tensors[0], B])
+    with pytest.raises(
+        AttributeError, match=r"tvm\.tir\.Produce\.block .*\n  name, body; print\(f\.script\(\)\) shows"
+    ):
+        f.body.block  # noqa: B018
+    with pytest.raises(UsageError, match=r"tvm\.tir\.For\.attr_key .*\n  var, start, extent, kind, body"):
+        f.body.body.attr_key  # noqa: B018
+    with pytest.raises(UsageError, match=r"tvm\.tir\.PrimExpr\.kind .*\n  of A\[i\] \+ 1\.0f: op, args, .*, a, b"):
+        B.op.body[0].kind  # noqa: B018
+    assert not hasattr(f.body, "block") and not hasattr(B.op.body[0], "kind") and hasattr(B.op.body[0], "a")
+
+
+def test_the_block_that_finishes_an_element_keeps_its_name() -> None:
+    A = te.placeholder((4, 8), name="A")
+    P = te.compute((4, 8), lambda i, j: A[i, j] * 3, name="P")
+    C = te.compute((32,), lambda n: P[n // 8, n % 8] + 1, name="C")
+    sch = tir.Schedule(te.create_prim_func([A, C]))
+    p = sch.get_block("P")
+    loops = sch.get_loops(p)
+    sch.reverse_compute_inline(sch.get_block("C"))
+    assert (
+        sch.get_loops(p) == loops
+        and sch.get(p).name_hint == "P"
+        and [b.name for b in sch.get_child_blocks(sch.get_block("root"))] == ["P"]
+    )
+    with pytest.raises(UsageError.__bases__[0], match="C is inlined"):
+        sch.get_block("C")
+    sch.vectorize(loops[1])
+    a = np.arange(32, dtype="float32").reshape(4, 8)
+    again = tvm.script.from_source(sch.mod.script())
+    for mod in (sch.mod, again):
+        np.testing.assert_array_equal(tvm.build(mod, target="llvm")(a), a.ravel() * 3 + 1)
+
+
+@T.prim_func
+def product(A: T.Buffer((12, 32), "float32"), B: T.Buffer((32, 8), "float32"), C: T.Buffer((12, 8), "float32")):
+    for i, j, k in T.grid(12, 8, 32):
+        with T.block("update"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+def test_a_block_around_loops_and_calls_made_again() -> None:
+    sch = tir.Schedule(product)
+    block = sch.get_block("update")
+    stage = sch.get_sref(block).stmt
+    assert stage is sch.get(block) and sch.get_sref(block).same_as(tir.schedule.StmtSRef(stage))
+    assert [a.name for a in stage.iter_vars] == ["i", "j", "k"]
+    assert [x.buffer.name for x in (*stage.reads, *stage.writes)] == ["A", "B", "C"]
+    i, j, k = sch.get_loops(block)
+    io, ii = sch.split(i, [None, 4])
+    ko, ki = sch.split(k, [None, 8])
+    sch.reorder(io, j, ko, ii, ki)
+    outer = sch.blockize(ii)
+    sch.annotate(outer, "meta_schedule.tiling_structure", "SSRSRS")
+    assert sch.get_loops(outer) == [io, j, ko] and sch.get_loops(block) == [ii, ki]
+    k0, k1 = sch.split(ki, [4, 2])
+    sch.reorder(k1, k0, ii)
+    assert sch.get_loops(outer) == [io, j, ko] and sch.get_loops(block) == [k1, k0, ii]
+    cache = sch.cache_write(block, 0, "local")  # the block and its buffer have different names
+    sch.reverse_compute_at(cache, j)
+    sch.decompose_reduction(outer, ko)
+    assert sch.get(cache).name_hint == "C_local" and sch.get(block).name_hint == "update"
+    copy, again, stored = sch.copy(), tir.Schedule(product), tir.Schedule(product)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    stored.trace.apply_json_to_schedule(json.loads(json.dumps(sch.trace.as_json())), stored)
+    assert [x.name for x in copy.get_loops(outer)] == [x.name for x in sch.get_loops(outer)]
+    with pytest.raises(UsageError, match="other calls were made on that schedule already"):
+        sch.trace.apply_to_schedule(copy) or tir.Schedule(product).trace.apply_to_schedule(copy)
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-9, 9, (12, 32)).astype("float32"), rng.integers(-9, 9, (32, 8)).astype("float32")
+    for made in (sch, copy, again, stored):
+        np.testing.assert_array_equal(tvm.build(made.mod, target="llvm")(a, b), a @ b)
