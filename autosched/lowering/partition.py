@@ -245,8 +245,8 @@ def _cut(loop: For, span: Span, low: Expr, high: Expr, an: Analyzer, around: _Ar
     sides = _other_sides(loop, span, an) if loop.lanes else ({}, {})
     pieces = []
     for side, start, stop in zip(sides, (loop.start, high), (low, loop.start + loop.extent), strict=True):
-        body = border if around.deferred or not around.in_patterns else _in_patterns(loop, loop.body, span, start, stop, an)
-        body = replace_exprs(border if body is None else body, side)
+        kept = None if around.deferred else _in_patterns(loop.body, loop.var, span, start, stop, an, around)
+        body = replace_exprs(border if kept is None else kept, side)
         pieces.append(replace(loop, start=start, extent=stop - start, body=body, ragged=True, lanes=0))
     before, after = (_partition(_in_vectors_again(piece, loop.lanes, an), an, within) for piece in pieces)
     return seq(*(simplify_stmt(p, an) for p in (before, inside, after)))
@@ -354,39 +354,39 @@ def _at_ends(loop: For, body: Stmt, span: Span, an: Analyzer, around: _Around) -
 
     if b < 1: out[0..15] = in[0, 0, 1, .., 14] else: out[48..63] = in[47, .., 62, 62]
     """
-    if not around.in_patterns or around.deferred or span.asked or span.provided:
+    if around.deferred or span.asked or span.provided:
         return None
     low, high = limits(loop, span, an)
-    ends = ((loop.start, low), (high, an.simplify(loop.start + loop.extent)))
-    ends = tuple((start, stop) for start, stop in ends if start is not stop)
-    found = [_in_patterns(loop, body, span, start, stop, an) for start, stop in ends]
-    sides = [
-        substitute_stmt(side, {loop.var: start}) for side, (start, _) in zip(found, ends, strict=True) if side is not None
-    ]
-    if not sides or len(sides) < len(found):
-        return None
-    return sides[0] if len(sides) == 1 else If(loop.var < low, *sides)
+    sides: list[Stmt] = []
+    for start, stop in ((loop.start, low), (high, an.simplify(loop.start + loop.extent))):
+        if start is not stop:
+            side = _in_patterns(body, loop.var, span, start, stop, an, around)
+            if side is None:
+                return None
+            sides.append(substitute_stmt(side, {loop.var: start}))
+    return If(loop.var < low, *sides) if len(sides) == 2 else sides[0] if sides else None
 
 
-def _in_patterns(loop: For, body: Stmt, span: Span, start: Expr, stop: Expr, an: Analyzer) -> Stmt | None:
-    """A part of the loop's body for a border of one iteration that keeps its vectors, since numbers alone tell where each lane reads:
+def _in_patterns(
+    body: Stmt, v: Expr, span: Span, start: Expr, stop: Expr, an: Analyzer, around: _Around
+) -> Stmt | None:
+    """A part of a loop's body for a border of one iteration that keeps its vectors: numbers tell where lanes read.
 
     for b in [0, 1): lanes v in 16: out[b*16 + v] = in[max(b*16 + v - 1, 0)]   ->   out[0..15] = in[0, 0, 1, .., 14]
 
     None where it is no such border.
     """
-    if not is_const(an.simplify(stop - start), 1):
+    if not around.in_patterns or not is_const(an.simplify(stop - start), 1):
         return None
-    vectors = {s.var for s in walk(body) if isinstance(s, For) and s.kind == "vectorize" and not s.masked}
-    for node in span.answers:
-        asked = an.simplify(substitute(node, {loop.var: start}))
-        if node.op not in ("min", "max", "floormod") or not variables(asked) <= vectors:
-            return None
+    vectors = frozenset(s.var for s in walk(body) if isinstance(s, For) and s.kind == "vectorize" and not s.masked)
+    asked = {node: variables(an.simplify(substitute(node, {v: start}))) for node in span.answers}
+    if not all(node.op in ("min", "max", "floormod") and by <= vectors for node, by in asked.items()):
+        return None
     for e in post_order([e for s in walk(body) for e in expressions(s)]):
         far = e.args[:-1] if e.op == "load" and not e.value.strides and not e.dtype.is_bool else e.args
         if e.op == "load" and any(x in span.answers and asked_of(x) & vectors for x in post_order(far)):
             return None  # lanes that lie in several rows
-    return _scalar_border(body, span, frozenset(vectors))
+    return _scalar_border(body, span, vectors)
 
 
 def _choose(loop: For, span: Span, an: Analyzer, around: _Around) -> Stmt:
