@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from autosched.codegen.lanes import line_of
@@ -358,9 +358,8 @@ class Memory:
         raw = self.w.fresh(f"load {memory_type(of)}, ptr {address}{self._aligned(buffer)}", _stored(of))
         return self._as_register(raw, of)
 
-    def _load_part(self, buffer: Buffer, index: Value, lanes: int) -> Value:
-        """Neighbours, loaded as such: where they lie within a wider load, LLVM would shift the bits of that one, so
-        assembly of no instruction hides where they are."""
+    def _load_hidden(self, buffer: Buffer, index: Value, lanes: int) -> Value:
+        """Neighbours from an address that assembly of no instruction hides from LLVM."""
         address = self.address(buffer, index)
         if buffer not in self.on_stack:
             address = self.w.pointer(f'call ptr asm "", "=r,0"(ptr {address})')
@@ -409,19 +408,24 @@ class Memory:
                 break
         if count < MIN_PATTERN:
             return None
-        return self.w.join([self._shuffled(buffer, base, part, register) for part in parts])
+        # of neighbours but for a few at an end, LLVM would take parts out of wider loads beside them, bit by bit
+        span = max(distances) - min(distances) + 1
+        load = self._load_hidden if 3 * lanes <= 4 * span < 4 * lanes else self.load
+        return self.w.join([self._shuffled(buffer, base, part, register, load) for part in parts])
 
-    def _shuffled(self, buffer: Buffer, base: Value, distances: Sequence[int], register: int) -> Value:
+    def _shuffled(
+        self, buffer: Buffer, base: Value, distances: Sequence[int], register: int, load: Callable[..., Value]
+    ) -> Value:
         """Lanes from one or two overlapping vectors that cover the distances."""
         first, last = min(distances), max(distances)
         if first == last:
             return self.w.splat(self.load(buffer, self._moved(base, first)), len(distances))
         width = min(register, 1 << ((last - first + 1).bit_length() - 1))
         second = last + 1 - width
-        low = self._load_part(buffer, self._moved(base, first), width)
+        low = load(buffer, self._moved(base, first), width)
         if second <= first:
             return self.w.shuffle(low, [d - first for d in distances])
-        high = self._load_part(buffer, self._moved(base, second), width)
+        high = load(buffer, self._moved(base, second), width)
         return self.w.shuffle_pair(
             low, high, [d - first if d - first < width else width + d - second for d in distances]
         )
