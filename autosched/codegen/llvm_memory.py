@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from autosched.codegen.lanes import line_of
@@ -351,11 +351,19 @@ class Memory:
     # -- loads --------------------------------------------------------------------------------
     def load(self, buffer: Buffer, index: Value, lanes: int = 1) -> Value:
         """One element, or `lanes` neighbours."""
+        return self._load_from(self.address(buffer, index), buffer, lanes)
+
+    def _load_from(self, address: str, buffer: Buffer, lanes: int) -> Value:
         of = buffer.dtype.with_lanes(lanes)
-        raw = self.w.fresh(
-            f"load {memory_type(of)}, ptr {self.address(buffer, index)}{self._aligned(buffer)}", _stored(of)
-        )
+        raw = self.w.fresh(f"load {memory_type(of)}, ptr {address}{self._aligned(buffer)}", _stored(of))
         return self._as_register(raw, of)
+
+    def _load_hidden(self, buffer: Buffer, index: Value, lanes: int) -> Value:
+        """Neighbours from an address that assembly of no instruction hides from LLVM."""
+        address = self.address(buffer, index)
+        if buffer not in self.on_stack:
+            address = self.w.pointer(f'call ptr asm "", "=r,0"(ptr {address})')
+        return self._load_from(address, buffer, lanes)
 
     def _as_register(self, raw: Value, of: DType) -> Value:
         """A loaded value as registers hold it: any non-zero byte is true."""
@@ -373,6 +381,10 @@ class Memory:
             return self.load(buffer, base, lanes)
         if stride == 0:
             return self.w.splat(self.load(buffer, base), lanes)
+        if abs(stride) == 2:  # of every second element in one wide load, LLVM takes the last ones one by one
+            found = self.load_pattern(buffer, base, [i * stride for i in range(lanes)])
+            if found is not None:
+                return found
         if abs(stride) <= WIDEST_STRIDE:
             span = (lanes - 1) * abs(stride) + 1
             first = base if stride > 0 else self._moved(base, 1 - span)
@@ -396,19 +408,24 @@ class Memory:
                 break
         if count < MIN_PATTERN:
             return None
-        return self.w.join([self._shuffled(buffer, base, part, register) for part in parts])
+        # of neighbours but for a few at an end, LLVM would take parts out of wider loads beside them, bit by bit
+        span = max(distances) - min(distances) + 1
+        load = self._load_hidden if 3 * lanes <= 4 * span < 4 * lanes else self.load
+        return self.w.join([self._shuffled(buffer, base, part, register, load) for part in parts])
 
-    def _shuffled(self, buffer: Buffer, base: Value, distances: Sequence[int], register: int) -> Value:
+    def _shuffled(
+        self, buffer: Buffer, base: Value, distances: Sequence[int], register: int, load: Callable[..., Value]
+    ) -> Value:
         """Lanes from one or two overlapping vectors that cover the distances."""
         first, last = min(distances), max(distances)
         if first == last:
             return self.w.splat(self.load(buffer, self._moved(base, first)), len(distances))
         width = min(register, 1 << ((last - first + 1).bit_length() - 1))
         second = last + 1 - width
-        low = self.load(buffer, self._moved(base, first), width)
+        low = load(buffer, self._moved(base, first), width)
         if second <= first:
             return self.w.shuffle(low, [d - first for d in distances])
-        high = self.load(buffer, self._moved(base, second), width)
+        high = load(buffer, self._moved(base, second), width)
         return self.w.shuffle_pair(
             low, high, [d - first if d - first < width else width + d - second for d in distances]
         )

@@ -15,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from autosched.ir import expr as E
+from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr
 from autosched.ir.node import order
 from autosched.ir.poly import Poly
@@ -25,6 +28,8 @@ from autosched.ir.visit import post_order, substitute
 
 #: A serial loop of at most this constant extent is relaxed like an unrolled one.
 SMALL = 4
+#: Values of a relaxed variable, at most, of which each is tried.
+MOST_VALUES = 1024
 
 
 @dataclass(slots=True)
@@ -222,6 +227,7 @@ def _ask(question: _Question, over: frozenset[Expr], an: Analyzer, span: Span) -
     """Settle the question by a test, for the worst case of the variables in `over`."""
     tests: list[Expr] = []
     for p in question.holds:
+        p = _at_worst(p, over, an)
         worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
         if worst is None or worst.variables & over or an.prove_nonneg(-worst - 1):
             return
@@ -251,6 +257,7 @@ def solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, dep
         return True
     if depth == 0:
         return False
+    p = _at_worst(p, over, an)
     opaque = [a for a in p.atoms() if a.op != "var" and E.variables(a) & (over | {v})]
     if opaque:
         return _solve_opaque(p, max(opaque, key=order), v, over, an, span, depth - 1, exact)
@@ -274,6 +281,20 @@ def solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, dep
     else:  # v <= floor(rest / -k)
         span.high.append(an.simplify(E.floordiv(rest.expr(), -k) + 1))
     return True
+
+
+def _at_worst(p: Poly, over: frozenset[Expr], an: Analyzer) -> Poly:
+    """`p` with the least of what depends on one variable in `over` alone, where several terms do: `2*x - 3*(x//2)` is
+    0 or more for 0 <= x < 32, although `-3*(x//2)` may be -45."""
+    for v in sorted(over & p.variables, key=order):
+        own = {m: c for m, c in p.terms.items() if any(v in E.variables(a) for a in m)}
+        low, high = (None if end is None else end.constant for end in an.range(v))
+        if len(own) < 2 or low is None or high is None or not 0 <= high - low < MOST_VALUES:
+            continue
+        if all(E.variables(a) == {v} for m in own for a in m):
+            (values,) = evaluate([Poly(own).expr()], {v: np.arange(low, high + 1)})
+            p = p - Poly(own) + int(values.min())
+    return p
 
 
 def _solve_opaque(

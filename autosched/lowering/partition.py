@@ -73,11 +73,15 @@ class _Around:
     items: frozenset[Expr]
     room: _Room
     deferred: tuple[_Deferred, ...] = ()  #: what loops outside leave to the next loop that is cut
+    in_patterns: bool = False  #: whether vectors of elements at known distances are as good as neighbours
 
 
-def partition_loops(s: Stmt, an: Analyzer) -> Stmt:
-    """Borders are cut off loops, so that interiors ask no questions, as far as there is room for the pieces."""
-    return _partition(s, an, _Around(frozenset(), _Room(MAX_STATEMENTS)))
+def partition_loops(s: Stmt, an: Analyzer, in_patterns: bool = False) -> Stmt:
+    """Borders are cut off loops, so that interiors ask no questions, as far as there is room for the pieces.
+
+    `in_patterns`: whether the target loads vectors of elements at known distances by shuffles (`split_patterns`).
+    """
+    return _partition(s, an, _Around(frozenset(), _Room(MAX_STATEMENTS), in_patterns=in_patterns))
 
 
 def _partition(s: Stmt, an: Analyzer, around: _Around) -> Stmt:
@@ -109,7 +113,7 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
             return _uncut(loop, an, around)
         site = _site(loop.body, span)
         if _works_elsewhere(loop.body, site):
-            return replace(loop, body=_partition(_chosen_at(loop, site, span, an), an, around))
+            return replace(loop, body=_partition(_chosen_at(loop, site, span, an, around), an, around))
         if _is_better_asked_inside(loop, span, an, around):
             asked = _Deferred(span, an.simplify(logical_and(*span.provided, *span.asked, *span.solved)))
             return replace(loop, body=_partition(loop.body, an, replace(around, deferred=(*around.deferred, asked))))
@@ -239,10 +243,11 @@ def _cut(loop: For, span: Span, low: Expr, high: Expr, an: Analyzer, around: _Ar
     border = _border(loop.body, span, around, an)
     within = replace(around, deferred=())
     sides = _other_sides(loop, span, an) if loop.lanes else ({}, {})
-    pieces = (
-        replace(loop, start=start, extent=stop - start, body=replace_exprs(border, side), ragged=True, lanes=0)
-        for side, start, stop in zip(sides, (loop.start, high), (low, loop.start + loop.extent), strict=True)
-    )
+    pieces = []
+    for side, start, stop in zip(sides, (loop.start, high), (low, loop.start + loop.extent), strict=True):
+        kept = None if around.deferred else _in_patterns(loop.body, loop.var, span, start, stop, an, around)
+        body = replace_exprs(border if kept is None else kept, side)
+        pieces.append(replace(loop, start=start, extent=stop - start, body=body, ragged=True, lanes=0))
     before, after = (_partition(_in_vectors_again(piece, loop.lanes, an), an, within) for piece in pieces)
     return seq(*(simplify_stmt(p, an) for p in (before, inside, after)))
 
@@ -327,10 +332,10 @@ def _tiles(body: Stmt, span: Span, an: Analyzer) -> dict[tuple[Poly, int], dict[
     return found
 
 
-def _scalar_border(body: Stmt, span: Span) -> Stmt:
+def _scalar_border(body: Stmt, span: Span, kept: frozenset[Expr] = frozenset()) -> Stmt:
     """`body` for the border, which runs rarely and should be short: unrolled loops, and vector loops that the
-    questions mention, become serial loops, to be cut in turn. Masked vectors stay."""
-    asked = frozenset(v for node in span.answers for v in asked_of(node))
+    questions mention, become serial loops, to be cut in turn. Masked vectors stay, and those that are `kept`."""
+    asked = frozenset(v for node in span.answers for v in asked_of(node)) - kept
 
     def scalar(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "unroll" and _asks(s, span):
@@ -342,6 +347,46 @@ def _scalar_border(body: Stmt, span: Span) -> Stmt:
         return s
 
     return map_stmt(body, on_stmt=scalar)
+
+
+def _at_ends(loop: For, body: Stmt, span: Span, an: Analyzer, around: _Around) -> Stmt | None:
+    """A part of a loop's body for the first and the last iteration, if these are all of the border, in vectors:
+
+    if b < 1: out[0..15] = in[0, 0, 1, .., 14] else: out[48..63] = in[47, .., 62, 62]
+    """
+    if around.deferred or span.asked or span.provided:
+        return None
+    low, high = limits(loop, span, an)
+    sides: list[Stmt] = []
+    for start, stop in ((loop.start, low), (high, an.simplify(loop.start + loop.extent))):
+        if start is not stop:
+            side = _in_patterns(body, loop.var, span, start, stop, an, around)
+            if side is None:
+                return None
+            sides.append(substitute_stmt(side, {loop.var: start}))
+    return If(loop.var < low, *sides) if len(sides) == 2 else sides[0] if sides else None
+
+
+def _in_patterns(
+    body: Stmt, v: Expr, span: Span, start: Expr, stop: Expr, an: Analyzer, around: _Around
+) -> Stmt | None:
+    """A part of a loop's body for a border of one iteration that keeps its vectors: numbers tell where lanes read.
+
+    for b in [0, 1): lanes v in 16: out[b*16 + v] = in[max(b*16 + v - 1, 0)]   ->   out[0..15] = in[0, 0, 1, .., 14]
+
+    None where it is no such border.
+    """
+    if not around.in_patterns or not is_const(an.simplify(stop - start), 1):
+        return None
+    vectors = frozenset(s.var for s in walk(body) if isinstance(s, For) and s.kind == "vectorize" and not s.masked)
+    asked = {node: variables(an.simplify(substitute(node, {v: start}))) for node in span.answers}
+    if not all(node.op in ("min", "max", "floormod") and by <= vectors for node, by in asked.items()):
+        return None
+    for e in post_order([e for s in walk(body) for e in expressions(s)]):
+        far = e.args[:-1] if e.op == "load" and not e.value.strides and not e.dtype.is_bool else e.args
+        if e.op == "load" and any(x in span.answers and asked_of(x) & vectors for x in post_order(far)):
+            return None  # lanes that lie in several rows
+    return _scalar_border(body, span, vectors)
 
 
 def _choose(loop: For, span: Span, an: Analyzer, around: _Around) -> Stmt:
@@ -356,7 +401,8 @@ def _choose(loop: For, span: Span, an: Analyzer, around: _Around) -> Stmt:
         with an.assuming(condition):
             body = _interiors(loop.body, span, an, around, lambda body: body)
         if not is_const(condition, True):
-            border = simplify_stmt(_border(loop.body, span, around, an), an)
+            border = _at_ends(loop, loop.body, span, an, around) or _border(loop.body, span, around, an)
+            border = simplify_stmt(border, an)
             body = If(condition, body, _partition(border, an, replace(around, deferred=())))
     return replace(loop, body=body)
 
@@ -440,13 +486,14 @@ def _works_elsewhere(s: Stmt, site: Stmt) -> bool:
     return any(_works_elsewhere(c, site) for c in children(s))
 
 
-def _chosen_at(loop: For, site: Stmt, span: Span, an: Analyzer) -> Stmt:
+def _chosen_at(loop: For, site: Stmt, span: Span, an: Analyzer, around: _Around) -> Stmt:
     """The loop's body with a choice in the one place where the questions are asked:
 
     for k: f(x, k)                                   for k: f(x, k)
     if x < n: g(x)             ->                    if <interior>: g(x) else: if x < n: g(x)
     """
-    chosen = If(is_inside(loop, span), replace_exprs(site, span.answers), _outside(site, span, an))
+    border = _at_ends(loop, site, span, an, around) or _outside(site, span, an)
+    chosen = If(is_inside(loop, span), replace_exprs(site, span.answers), border)
     return simplify_stmt(_replaced(loop.body, site, chosen), an)
 
 

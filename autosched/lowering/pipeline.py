@@ -155,7 +155,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("apply_pragmas", _on_body(apply_hints)),
     ("simplify", _simplify),
     ("lower_intrinsics", _on_body(lower_intrinsics, lambda p: p.target)),
-    ("partition", _on_body(partition_loops, Program.analyzer)),
+    ("partition", _on_body(partition_loops, Program.analyzer, lambda p: p.target.kind == "llvm")),
     ("masks", masks),
     ("flatten", _on_body(flatten_buffers, lambda p: p.function.params, Program.analyzer)),
     ("inject_vthreads", _on_body(inject_vthreads)),

@@ -37,6 +37,8 @@ WRITTEN_OUT_WHOLE = 16
 MOST_TOGETHER, COMMON = 8, 4
 #: The two places that are none of a reader's loops, and the outermost one of them.
 ROOT, SLIDING, TASK = "root", "sliding", "task"
+#: The place at the rows of a stage that is itself computed before its readers.
+ROW = "row"
 #: TVM's attribute of stages that read constant matrices: names of the axes at which they do.
 CONSTANT_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
@@ -374,9 +376,7 @@ def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
     """One of the ways, each of them a sketch. Of a long pipeline every n-th stage is stored, all alike."""
     if len(ways) == 1:
         return ways[0]
-    if plan.is_long is None:
-        plan.is_long = sum(_is_undecided(plan, x) for x in plan.s.stages) >= MOST_CHOSEN
-    if not plan.is_long:
+    if not is_long(plan):
         # tiles of a contraction read it again and again: there it is stored in the sketch that is looked at first
         first = [ROOT] if ROOT in ways and any(map(analysis.is_contraction, analysis.readers(stage))) else []
         return str(plan.choose(stage, "at", [*first, *ways]))
@@ -390,9 +390,16 @@ def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
     shared = [w for w in ways if w in (TASK, SLIDING)] if SLIDING in ways else inside
     kind = plan.choose(last, "stores_at", [ROOT, *shared])
     stored = [w for w in ways if w != "inline"]
-    if kind == TASK and _is_of_one_row(stage):
-        kind = "strip"
+    if kind in (ROOT, TASK) and _is_of_one_row(stage):
+        kind = next((w for w in ("strip", ROW) if w in stored), kind)
     return str(kind) if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
+
+
+def is_long(plan: Plan) -> bool:
+    """Whether too many stages are left to choose the place of each by itself."""
+    if plan.is_long is None:
+        plan.is_long = sum(_is_undecided(plan, x) for x in plan.s.stages) >= MOST_CHOSEN
+    return plan.is_long
 
 
 def _is_of_one_row(stage: Stage) -> bool:
@@ -466,6 +473,8 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     places = [] if at_root else common_places(plan, stage)
     if stage.reduce_axis and not analysis.is_window(stage):
         places = [p for p in places if is_made_once(stage, p)]
+    if not (is_long(plan) and stage.is_injective and _is_of_one_row(stage)):
+        places = [p for p in places if p.name != ROW]
     if analysis.colliding_rows(stage) > analysis.WAYS:  # row after row, whole lines of the cache are used
         places = [p for p in places if p.name != "block"]
     window = _window(stage, places)

@@ -358,7 +358,10 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
         stage.unroll(c)
     stage.vectorize(lane)
     if at_root:
-        stage.parallel(fuse_all(stage, outer) if outer else vector)
+        row = fuse_all(stage, outer) if outer else vector
+        stage.parallel(row)
+        if outer:
+            plan.offer(stage, row=row)
 
 
 def _strips_of_producer(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, lane: Loop) -> None:
@@ -372,6 +375,7 @@ def _strips_of_producer(plan: Plan, stage: Stage, outer: list[Loop], block: Loop
     stage.unroll(line)
     stage.vectorize(lane)
     stage.parallel(fuse_all(stage, [*outer, task]))
+    plan.offer(stage, row=strip)
     _limit_written_out(plan, stage, types_of(stage))
     limit_colliding_rows(plan, stage)
 

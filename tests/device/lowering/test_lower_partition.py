@@ -435,3 +435,53 @@ def test_the_interior_of_a_ring_takes_no_remainder() -> None:
     out = te.compute((1000,), lambda i: a[(i + 1) % 100], name="out")
     found = lower_structure(create_schedule(out), [a, out], "llvm").bind()
     assert any(e.op == "floormod" for x in walk(found.body) for e in post_order(expressions(x)))
+
+
+def upsampled(n: int, lanes: int) -> tuple[list[te.Tensor], Schedule]:
+    """out[i] between a[i // 2] and its neighbour on the side of i, the last of which is read again beyond the ends."""
+    a = te.placeholder((n // 2,), name="a")
+    edge = te.repeat_edge(a)
+    out = te.compute((n,), lambda i: edge[i // 2] * 0.75 + edge[i // 2 - 1 + 2 * (i % 2)] * 0.25, name="out")
+    s = create_schedule(out)
+    _, lane = s[out].split("i", factor=lanes)
+    s[out].vectorize(lane)
+    return [a, out], s
+
+
+@pytest.mark.parametrize("lanes", [8, 32])
+def test_a_place_and_its_half_leave_one_block_of_border(lanes: int) -> None:
+    """What `2*i - 3*(i//2)` comes to is known for both terms together: blocks inside ask nothing."""
+    args, s = upsampled(320, lanes)
+    f = lower_structure(s, args, "c").after("partition")
+    clean = [x for x in walk(f.body) if isinstance(x, For) and x.kind == "vectorize"]
+    blocks = [x for x in walk(f.body) if isinstance(x, For) and clean[0] in walk(x.body)]
+    assert [(x.start.value, x.extent.value) for x in blocks] == [(1, 320 // lanes - 2)]
+    assert not any(e.op in ("min", "max") for e in post_order(expressions(next(walk(clean[0].body)))))
+    check_against_reference(args, s, "llvm", [np.arange(160, dtype="float32") ** 2])
+
+
+@pytest.mark.parametrize("lanes", [8, 32])
+def test_blocks_at_both_ends_keep_their_vectors(lanes: int) -> None:
+    """LLVM loads lanes at known places by shuffles; other targets take the elements of a border one by one."""
+    args, s = upsampled(320, lanes)
+    widths = {kind: [x.value.dtype.lanes for x in stores(s, args, kind)] for kind in ("llvm", "c")}
+    assert set(widths["llvm"]) == {lanes}
+    assert 1 in widths["c"]
+
+
+def stores(s: Schedule, args: list[te.Tensor], kind: str) -> list[Store]:
+    return [x for x in walk(lower_structure(s, args, kind).bind().body) if isinstance(x, Store)]
+
+
+def test_ends_of_a_choice_keep_their_vectors() -> None:
+    """Rows are made in the loop over blocks, whose body asks in one place: each end has vectors of its own."""
+    a = te.placeholder((6, 64), name="a")
+    down, edge = te.compute((6, 64), lambda y, x: a[y, x] * 2, name="down"), te.repeat_edge
+    out = te.compute((6, 64), lambda y, x: edge(down)[y, x - 1] + edge(down)[y, x + 1], name="out")
+    s = create_schedule(out)
+    block, lane = s[out].split("x", factor=16)
+    s[out].vectorize(lane)
+    s[down].compute_at(s[out], block)
+    found = [x for x in stores(s, [a, out], "llvm") if x.buffer.name == "out"]
+    assert [x.value.dtype.lanes for x in found] == [16, 16, 16]
+    check_against_reference([a, out], s, "llvm", [np.random.default_rng(1).random((6, 64), "float32")])

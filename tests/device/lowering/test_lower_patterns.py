@@ -86,3 +86,12 @@ def test_pixels_are_not_gathered() -> None:
     assert "shufflevector <64 x i8>" in module.source or "shufflevector <32 x i8>" in module.source
     assert module.source.count(" = load i8") == 0
     assert "lane" not in format_function(lower_structure(s, args, "llvm").bind())
+
+
+@pytest.mark.parametrize("step", [2, -2])
+def test_every_second_element_is_loaded_in_whole_registers(step: int) -> None:
+    """One load of 127 elements would leave its last 31 to be taken one by one."""
+    args, s = strided(lambda i: i * step + (500 if step < 0 else 0), 240, "float32", 64)
+    module = build(s, "llvm", args=args)
+    assert "load <127 x float>" not in module.source
+    check_against_reference(args, s, "llvm", [np.random.default_rng(1).random(968, "float32")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -123,6 +125,30 @@ def test_each_task_of_a_long_pipeline_makes_the_rows_that_it_needs() -> None:
     plan = planned(blurs(40, 48), b4_stores_every=1, b4_stores_at="task")
     task = next(p.loop for p in plan.places[plan.s["b4"]] if p.name == "task")
     assert [plan.s[f"b{i}"].attach.loop for i in range(4)] == [task] * 4
+
+
+def halvings(n: int, times: int = 3) -> list[Tensor]:
+    """x[n, n] halved a few times, each time filtered along columns, then along rows."""
+
+    def five(at: Callable[[int], te.Expr]) -> te.Expr:
+        return (at(-2) + at(2)) * 0.125 + (at(-1) + at(1)) * 0.25 + at(0) * 0.25
+
+    x = found = te.placeholder((n, n), name="x")
+    for i in range(times):
+        e, side = te.repeat_edge(found), n >> (i + 1)
+        down = te.compute(found.shape, lambda y, x, e=e: five(lambda k: e[y + k, x]), name=f"down{i}")
+        d = te.repeat_edge(down)
+        found = te.compute((side, side), lambda y, x, d=d: five(lambda k: d[2 * y, 2 * x + k]), name=f"half{i}")
+    return [x, found]
+
+
+def test_what_one_row_is_made_of_is_made_row_by_row() -> None:
+    """For stages before their readers, too: of `down`, every second row is needed."""
+    plan = planned(halvings(256), half2_stores_every=1, half2_stores_at="root")
+    s = plan.s
+    assert [s[f"half{i}"].attach.kind for i in range(2)] == ["root"] * 2
+    assert [s[f"down{i}"].attach.stage for i in range(3)] == [s[f"half{i}"] for i in range(3)]
+    check(halvings(72), ("every=1, half2_stores_at=root",))
 
 
 def test_sketches_of_a_long_pipeline_are_right() -> None:
