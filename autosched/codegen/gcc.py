@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 
 from autosched.ir import stmt as S
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order
@@ -47,7 +47,9 @@ NO_GAPS = """\
 
 #: Of floats that are converted to wider ones gcc 12 makes such loads with vectors of 32 bytes, too, and of groups of
 #: bytes. Only where it makes no vectors of loops at all, it makes none of those. Nor does it take other elements then
-#: where an index is a condition: of `a[a[i] > 3]` its vectors take wrong ones, at -O2 and whatever the type.
+#: where an index is a condition: of `a[a[i] > 3]` its vectors take wrong ones, at -O2 and whatever the type. Nor
+#: does it forget half of one of several sums of signed integers side by side, as 16 lanes are, if that is used in
+#: another way than the others: such as the one to which the rest of a row is added.
 _NO_LOOPS = """\
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-loop-vectorize")
@@ -63,7 +65,8 @@ def pragmas(body: S.Stmt, nodes: Sequence[Expr]) -> Iterator[str]:
     """The pragmas for a function with this body; `nodes` are its expressions."""
     if any(isinstance(s, S.For) for s in S.walk(body)):
         yield NO_GAPS
-    if any(map(_is_widened_load, nodes)) or any(map(_is_looked_up_by_a_condition, nodes)) or _has_gaps(body):
+    is_wrong = any(map(_is_widened_load, nodes)) or any(map(_is_looked_up_by_a_condition, nodes))
+    if is_wrong or _has_gaps(body) or _has_sums_side_by_side(body):
         yield _NO_LOOPS
     if _is_conditional(body, nodes) or any(isinstance(s, S.For) and _varies(s.extent) for s in S.walk(body)):
         yield _NO_MASKED_LOADS
@@ -123,6 +126,29 @@ def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter
             if counts[b] > 2:
                 return True
     return any(_has_groups(x, times, inside or isinstance(s, S.If), counts) for x in S.children(s))
+
+
+def _has_sums_side_by_side(body: S.Stmt) -> bool:
+    """Whether one loop adds to several signed integers that stay the same in all of its steps, and that are few enough
+    for gcc to write them out: for k: for v in 16: B[v] += A[k*16 + v]."""
+    counts: Counter[tuple[Expr, S.Buffer]] = Counter()
+
+    def visit(s: S.Stmt, loops: tuple[S.For, ...]) -> None:
+        if isinstance(s, S.Store) and s.buffer.dtype.kind == "int":
+            own, copies = variables(s.indices[0]), s.value.dtype.lanes
+            is_sum = any(e.op == "load" and e.value is s.buffer for e in post_order([s.value]))
+            for loop in reversed(loops) if is_sum and copies <= MOST_COPIES else ():
+                if loop.var not in own:
+                    counts[loop.var, s.buffer] += copies
+                elif loop.extent.op == "const" and loop.extent.value <= MOST_COPIES:
+                    copies *= int(loop.extent.value)
+                else:
+                    break
+        for child in S.children(s):
+            visit(child, (*loops, s) if isinstance(s, S.For) else loops)
+
+    visit(body, ())
+    return any(n > 1 for n in counts.values())
 
 
 def _has_gaps(body: S.Stmt) -> bool:

@@ -376,10 +376,10 @@ def scanned(m: Maker) -> Tensor | None:
     """A recurrence along the first dimension, kept in a small range; sometimes over a whole row, of neighbours along
     one axis, of the sum of all earlier times, or of a matrix times the row before; sometimes the last time alone."""
     a = m.pick(least_rank=2)
-    whole, back, near, far = m.rng.random() < 0.3, m.rng.choice((1, 1, 2)), m.rng.random() < 0.3, m.rng.random() < 0.2
+    whole, near, far = (m.rng.random() < x for x in (0.3, 0.3 * (a.ndim - 1), 0.2))
+    back, aside = m.rng.choice((1, 1, 2)), m.rng.randrange(a.ndim - 1)
     if a.dtype.is_bool or not m.fits(a.shape) or m.lengths(a.shape[:1])[0] < back:
         return None
-    aside = a.ndim - 2 if a.ndim == 2 or m.rng.random() < 0.5 else 0
     state = te.placeholder(a.shape, a.dtype, f"s{len(m.stages)}")
     sums = sums_so_far(state, f"h{len(m.stages)}")
     weighted = weighted_rows(m, a, state)

@@ -502,13 +502,8 @@ def is_made_once(stage: Stage, place: Place) -> bool:
 
     for i: for j: C[i, j] = A[i, j] / S[j]   ->   not at the loop over i, which would add S up again for each row
     """
-    return _around(place) <= frozenset().union(*_chosen_by(stage, place))
-
-
-def _around(place: Place) -> frozenset[Expr]:
-    """The variables of the loops around a place, those of reductions apart."""
-    loops = place.stage.loops
-    return frozenset(x.var for x in loops[: loops.index(place.loop) + 1] if not x.is_reduce)
+    around = {x.var for x in place.stage.loops[: place.stage.loops.index(place.loop) + 1] if not x.is_reduce}
+    return around <= frozenset().union(*_chosen_by(stage, place))
 
 
 def _is_needed_twice(stage: Stage, place: Place) -> bool:
@@ -516,8 +511,8 @@ def _is_needed_twice(stage: Stage, place: Place) -> bool:
 
     for v: for l: C[v*16 + l] = A[..] / S[(v*16 + l) // 7]   ->   at v they do: rows of 7 do not end where a vector does
     """
-    around, chosen = _around(place), frozenset().union(*_chosen_by(stage, place))
-    values = axis_values(place.stage).values()
+    around = {x.var for x in place.stage.loops[: place.stage.loops.index(place.loop) + 1]}
+    chosen, values = frozenset().union(*_chosen_by(stage, place)), axis_values(place.stage).values()
     quotients = (variables(e) for value in values for e in post_order(value) if e.op == "floordiv")
     return any(v & around and v & chosen and not v <= around for v in quotients)
 
