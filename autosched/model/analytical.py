@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,7 +42,7 @@ NEAR_L3_COSTS = 0.004, 0.042, 0.005
 #: What differs of a core whose pipes take a register in parts: its clock is as fast under vector load, and it finds
 #: enough to do where statements fill several registers and where code is long. Of a dozen schedules each of 40 programs
 #: on one core of Zen 4; those of 27 others were predicted as much better as these.
-NARROW_COSTS = {
+NARROW_COSTS: dict[str, Any] = {
     "multiply_add": 0.065, "arithmetic": 0.08, "store": 0.2, "strided": 0.04, "l1_byte": 0.006, "page": 1.5,
     "long_code": 0.05, "wide": 0.0,
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Every feature and what it means.
 
-"main" is the store with the most loops around it, the innermost work of the kernel; sums run over all
+"main" is the store with the most loops around it, of those with much of the arithmetic; sums run over all
 stores. Index arithmetic, choices and guards are those of the sketch: what one value of a knob would
 resolve is counted all the same, and footprints are upper bounds.
 """
