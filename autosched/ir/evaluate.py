@@ -47,6 +47,11 @@ class Plan:
         self._steps = [(i, self._function(e), tuple(at[a] for a in e.args)) for i, e in steps]
         self._length = len(order)
 
+    @property
+    def variables(self) -> list[Expr]:
+        """What has to have a value."""
+        return [v for _, v in self._variables]
+
     def evaluate(self, env: dict[Expr, Any]) -> list[np.ndarray]:
         """As the function of that name."""
         done: list[Any] = [None] * self._length

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,10 +20,10 @@ _PLAIN = frozenset({"main_stage_share", "vector_fill", "warp_fill", "loops"})
 NEEDED = (
     "iterations", "main_stage_share", "lanes", "unrolled", "vector_bytes", "vector_fill", "accumulators",
     "recomputation", "waste", "vector_arithmetic", "loads_for_each_store", "register_loads", "code_size",
-    "bytes_loaded", "bytes_stored", "innermost_extent", "guards", "choices", "index_arithmetic", "spilled_vectors",
+    "bytes_loaded", "bytes_stored", "innermost_extent", "guards", "choices", "index_arithmetic", "spills",
     "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
     "strided_loads", "gathered_loads", "masked_loads", "streamed_bytes", "vector_stores", "independent_sums",
-    "side_iterations", "side_task_iterations", "row_pages", "crowded_lines", "row_footprint",
+    "side_iterations", "side_task_iterations", "row_pages", "crowded_rows", "row_footprint",
     "scattered_updates",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
@@ -38,9 +39,13 @@ NEAR_L3 = 64 << 20
 #: Such a one brings lines nearly as fast as a second-level cache, and few cores have more of the memory's bandwidth
 #: each: `l2_byte`, `l3_byte` and `sent_on` of copies, sums and stencils of 0.5 to 320 MB on two cores of Zen 4.
 NEAR_L3_COSTS = 0.004, 0.042, 0.005
-#: `multiply_add`, `store`, `l1_byte`, `page` and `free_registers` of a core whose pipes take a register in parts: its
-#: clock is as fast under vector load. Of ten schedules each of 32 programs on two cores of Zen 4.
-NARROW_COSTS = 0.07, 0.3, 0.006, 1.5, 2.0
+#: What differs of a core whose pipes take a register in parts: its clock is as fast under vector load, and it finds
+#: enough to do where statements fill several registers and where code is long. Of a dozen schedules each of 40 programs
+#: on one core of Zen 4, where the mean error went from 0.42 to 0.29 (of 27 others from 0.39 to 0.33).
+NARROW_COSTS: dict[str, Any] = {
+    "multiply_add": 0.065, "arithmetic": 0.08, "store": 0.2, "strided": 0.04, "l1_byte": 0.006, "page": 1.5,
+    "long_code": 0.05, "wide": 0.0,
+}  # fmt: skip
 #: Pages of memory whose addresses a core has at hand: entries of the first-level table of data.
 PAGES_AT_HAND = 64
 #: Rows a whole number of pages apart that are read beside each other: their lines have the same few places of a cache,
@@ -120,13 +125,12 @@ class Core:
     #: Instructions whose decoded form the front end keeps, and what each doubling beyond costs, as a share.
     kept_code: float = 1500.0
     long_code: float = 0.3
-    #: Share that statements of twice as many registers cost more, from `free_registers` on: temporaries are spilled.
+    #: Share that statements of 2 registers cost more than those of 1, of 4 more than of 2: temporaries are spilled.
     wide: float = 0.20
 
     units: int = 2
     vector_bytes: int = 32
     pipe_bytes: int = 64
-    free_registers: float = 1
     l1: float = 32 << 10
     l2: float = 512 << 10
     l3: float = 8 << 20
@@ -144,10 +148,7 @@ class Core:
             l3=l3,
         )
         if core.pipe_bytes < core.vector_bytes:
-            multiply_add, store, l1_byte, page, free = NARROW_COSTS
-            core = replace(
-                core, multiply_add=multiply_add, store=store, l1_byte=l1_byte, page=page, free_registers=free
-            )
+            core = replace(core, **NARROW_COSTS)
         if l3 * units > NEAR_L3:
             return core
         return replace(core, l2_byte=NEAR_L3_COSTS[0], l3_byte=NEAR_L3_COSTS[1], sent_on=NEAR_L3_COSTS[2])
@@ -204,7 +205,7 @@ class AnalyticalModel(UntrainedModel):
         pipes = pipes * (1.0 + core.long_code * np.log2(np.maximum(seen["code_size"] / core.kept_code, 1.0)))
         overheads = _overheads(seen, body, core)
         inside = np.hypot(pipes, busy["fetches"]) + np.sum(list(overheads.values()), axis=0)
-        inside = inside * (1.0 + core.wide * np.log2(np.maximum(body.temporaries / core.free_registers, 1.0)))
+        inside = inside * (1.0 + core.wide * np.log2(body.temporaries))
         # what is done besides costs what all costs on average, the more so the more of it there is
         average = np.maximum(inside / np.maximum(seen["iterations"], 1.0), core.side)
         each = core.side + (average - core.side) * (1.0 - seen["main_stage_share"])
@@ -285,7 +286,7 @@ def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
     near = np.minimum(np.maximum(f["traffic"], into_l3 * NEXT_REGIONS / np.maximum(f["regions"], 1.0)), into_l3)
     results = np.maximum(f["bytes_stored"] / (1.0 + f["recomputation"]) - f["streamed_bytes"], 0.0)
     sent_on = np.where(into_l2 > core.l2, np.minimum(results, into_l2), 0.0)
-    rows = np.minimum(f["crowded_lines"], f["row_pages"])
+    rows = f["crowded_rows"]
     streams = f["row_footprint"] / np.maximum(f["innermost_extent"] * f["vector_bytes"], 1.0)
     late = np.clip(streams / STREAMS_AT_HAND - 1.0, 0.0, WORST_ROWS) * STREAMS_LATE
     late = into_l2 / LINE * np.maximum(late, np.clip(rows / ROWS_AT_HAND - 1.0, 0.0, WORST_ROWS))
@@ -312,7 +313,7 @@ def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str,
         "entries": walks * np.maximum(core.entry * np.minimum(f["innermost_extent"] / core.foreseen, 1.0), core.set_up),
         "pages": walks * np.maximum(f["row_pages"] - PAGES_AT_HAND, 0.0) * core.page,
         "stores": stored * core.store,
-        "spills": body.times * f["spilled_vectors"] * core.spill,
+        "spills": f["spills"] * core.spill,
         "strided": near + f["gathered_loads"] * gathered,
         "masked": f["masked_loads"] * core.masked,
         "streamed": f["streamed_bytes"] * core.streamed,

@@ -14,6 +14,7 @@ Footprints follow Ansor's per-store features (Zheng et al., OSDI 2020, appendix 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,18 +23,21 @@ import numpy as np
 from autosched.ir.evaluate import Plan
 from autosched.ir.expr import Expr, as_expr, const
 from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Buffer
 from autosched.lowering.pipeline import Structure
 from autosched.lowering.simplify_stmt import enter_loop
 from autosched.space.features.memory import Footprints, Machine, memory_features
 from autosched.space.features.names import FEATURE_NAMES, FEATURE_VERSION, FEATURES, PLAIN
-from autosched.space.features.sites import nests_of
-from autosched.space.features.work import parallel_features, register_features, work_features
+from autosched.space.features.sites import Site, nests_of
+from autosched.space.features.work import arithmetic_of, parallel_features, register_features, work_features
 
 __all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "Features", "Machine", "extract"]
 
 _IS_PLAIN = np.array([name in PLAIN for name in FEATURE_NAMES])
 #: Above this, numbers say nothing but "far too many", and their squares would leave float64.
 _LARGEST = 1e30
+#: Values with which it is told which stores have most of the arithmetic, and the share of the most that counts as much.
+_USUAL_KNOB, _USUAL_SIZE, _MOST_WORK = 8, 1024, 0.3
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,15 @@ class Features:
         return np.where(_IS_PLAIN, table, np.log2(1 + table))
 
 
+def _main(sites: Sequence[Site], outputs: set[Buffer]) -> Site:
+    """The store with the most loops of those that most of the arithmetic is in, whatever the values of knobs are."""
+    plan = Plan(tuple(s.iterations for s in sites), np.float64)
+    often = plan.evaluate({v: _USUAL_KNOB if v.value.role == "knob" else _USUAL_SIZE for v in plan.variables})
+    work = [float(n) * (1 + arithmetic_of(s)) for n, s in zip(often, sites, strict=True)]
+    heavy = [s for s, each in zip(sites, work, strict=True) if each >= _MOST_WORK * max(work)]
+    return max(heavy, key=lambda s: (len(s.loops), s.store.buffer in outputs))
+
+
 def extract(structure: Structure) -> Features:
     """The feature expressions of a sketch."""
     root = nests_of(structure.function.body)
@@ -68,7 +81,7 @@ def extract(structure: Structure) -> Features:
             enter_loop(loop, an)
     outputs = {structure.function.params[i] for i in structure.function.outputs}
     out = max(sites, key=lambda s: (s.store.buffer in outputs, len(s.loops)))
-    main = max(sites, key=lambda s: (len(s.loops), s.store.buffer in outputs))
+    main = _main(sites, outputs)
     machine, prints = Machine.of(structure.target), Footprints(an)
     found: dict[str, Any] = work_features(sites, main, outputs, an, machine)
     found |= memory_features(root, main, structure.function.body, prints, machine, found)

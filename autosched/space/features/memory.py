@@ -15,6 +15,7 @@ from autosched.ir.expr import (
     const,
     floordiv,
     floormod,
+    is_const,
     logical_and,
     maximum,
     minimum,
@@ -70,6 +71,12 @@ class Machine:
 Box = tuple[Buffer, list[Expr]]
 #: Bytes that caches fetch at once.
 CACHE_LINE = 64
+#: Caches do not lose all lines of a place as soon as there is one too many: times as many as they have ways.
+SLACK = 1.4
+#: Rows that lie no simple fraction of a page apart: more than any box has find places.
+_FAR_APART = 1 << 40
+#: More elements than any dimension has.
+_NO_LIMIT = 1 << 62
 #: Bytes of a page of memory; and addresses so far apart share a place in a first-level cache.
 PAGE = 4096
 
@@ -115,7 +122,7 @@ class Footprints:
         return total(floordiv(self._in_units(*box, PAGE), PAGE) for box in boxes)
 
     def crowded(self, accesses: Iterable[Access], relaxed: frozenset[Expr]) -> Expr:
-        """Cache lines of those boxes whose rows lie whole pages apart."""
+        """Rows of those boxes whose rows lie whole pages apart."""
         found = []
         for buffer, sides in self._boxes(accesses, relaxed):
             rows, apart = const(1), const(buffer.dtype.bytes)
@@ -123,7 +130,7 @@ class Footprints:
                 rows = rows * select(compare("eq", floormod(apart, PAGE), 0), side, 1)
                 apart = apart * extent
             if _in_main_memory(buffer) and len(sides) > 1:
-                found.append(select(rows > 1, floordiv(self._in_units(buffer, sides, CACHE_LINE), CACHE_LINE), 0))
+                found.append(select(rows > 1, rows, 0))
         return total(found)
 
     def sides(self, access: Access, relaxed: frozenset[Expr]) -> list[Expr]:
@@ -131,16 +138,47 @@ class Footprints:
         buffer, indices = access
         return self._box(buffer, (self._interior(indices),), relaxed)
 
-    def traffic(self, nest: Nest, capacity: int) -> Expr:
-        """Bytes that a cache of `capacity` bytes fetches while a nest runs."""
+    def finds_places(self, accesses: Iterable[Access], relaxed: frozenset[Expr], ways: int) -> Expr:
+        """Whether a first-level cache has places for what is touched: addresses whole pages apart share one of so many
+        ways, so of rows that lie fractions of a page apart it keeps as many times more."""
+        found = const(True)
+        for buffer, sides in self._boxes(accesses, relaxed):
+            if len(sides) > 1:
+                found = logical_and(found, self._lines_in_a_place(buffer, sides) <= SLACK * ways)
+        return found
+
+    def _lines_in_a_place(self, buffer: Buffer, sides: list[Expr]) -> Expr:
+        """How many lines of a box share a place of a first-level cache: of rows that lie fractions of a page apart.
+
+        Of rows that are a line wide or more, whole lines are read at once: they need not stay for the rest of them.
+        """
+        key = (buffer, tuple(sides), 0)
+        if key not in self._units:
+            shared, apart = const(1, "float64"), const(buffer.dtype.bytes)
+            for side, extent in zip(reversed(sides), reversed(buffer.shape), strict=True):
+                places = const(_FAR_APART)
+                for power in (8, 4, 2, 1):
+                    places = select(compare("eq", floormod(apart, PAGE // power), 0), power, places)
+                if not is_const(side, 1) and not is_const(places, _FAR_APART):
+                    shared = shared * maximum(ratio(side, places), 1.0)
+                apart = apart * extent
+            narrow = sides[-1] * const(buffer.dtype.bytes) < CACHE_LINE
+            self._units[key] = select(narrow, shared, const(1, "float64"))
+        return self._units[key]
+
+    def traffic(self, nest: Nest, capacity: int, ways: int | None = None) -> Expr:
+        """Bytes that a cache of `capacity` bytes fetches while a nest runs; `ways` as in `finds_places`."""
         accesses = [a for s in nest.sites for a in s.accesses]
         whole = nest.loops | ({nest.loop.var} if nest.loop is not None else set())
         compulsory = self.fetched(accesses, frozenset(whole))
         apart = total(
-            self.traffic(x, capacity) if isinstance(x, Nest) else self.fetched(x.accesses, frozenset())
+            self.traffic(x, capacity, ways) if isinstance(x, Nest) else self.fetched(x.accesses, frozenset())
             for x in nest.inside
         )
-        return select(self.fetched(accesses, nest.loops) <= capacity, compulsory, nest.times * apart)
+        fits = self.fetched(accesses, nest.loops) <= capacity
+        if ways is not None:
+            fits = logical_and(fits, self.finds_places(accesses, nest.loops, ways))
+        return select(fits, compulsory, nest.times * apart)
 
     def _in_units(self, buffer: Buffer, sides: list[Expr], unit: int) -> Expr:
         key = (buffer, tuple(sides), unit)
@@ -184,6 +222,8 @@ class Footprints:
         if key not in self._sides:
             along = [list(dict.fromkeys(column)) for column in zip(*found, strict=True)]
             sides = [self._side(buffer, at, indices, moving) for at, indices in enumerate(along)]
+            if len(found) == 1:
+                sides = [minimum(side, x) for side, x in zip(sides, self._digits(found[0], moving), strict=True)]
             looked_up = [at for at, indices in enumerate(along) if all(map(is_looked_up, indices))]
             if len(looked_up) > 1:  # each look-up is one element, not a row of all columns
                 *others, last = looked_up
@@ -199,6 +239,22 @@ class Footprints:
         if not all(map(is_looked_up, indices)):
             return hull
         return minimum(self._look_ups(buffer, at, indices, relaxed), hull)
+
+    def _digits(self, indices: tuple[Expr, ...], relaxed: frozenset[Expr]) -> list[Expr]:
+        """Of a number that is taken apart into digits, `f // n` and `f % n`: no more values than the number has, of the
+        higher digit a share. Their hulls, each by itself, are whole dimensions wherever a digit may wrap."""
+        limits = [const(_NO_LIMIT)] * len(indices)
+        for at, index in enumerate(indices):
+            if (digit := _digit_of(index)) is not None and not relaxed.isdisjoint(variables(digit[0])):
+                number, base = digit
+                known = self._interval(number, relaxed)
+                if known is not None and all(v.value.role in ("size", "knob") for v in variables(known[1].expr())):
+                    values = (known[1] + 1).expr()
+                    limits[at] = values
+                    for other, quotient in enumerate(indices):
+                        if quotient.op == "floordiv" and quotient.args[0] is number and quotient.args[1] is base:
+                            limits[other] = ceildiv(values, base)
+        return limits
 
     def _look_ups(self, buffer: Buffer, at: int, indices: list[Expr], relaxed: frozenset[Expr]) -> Expr:
         """How many there are, times the elements that come with each along the last dimension: those of a line, or none
@@ -230,6 +286,17 @@ def _without_clamps(index: Expr) -> Expr:
         clamp = e.op in ("min", "max", "select") and len(inside) == 1
         done[e] = inside[0] if clamp else rebuild(e, args) if args else e
     return done[index]
+
+
+def _digit_of(index: Expr) -> tuple[Expr, Expr] | None:
+    """The number and the base of an index that is its last digit: `f % n`, or `f - f // n * n`."""
+    if index.op == "floormod":
+        return index.args[0], index.args[1]
+    if index.op == "sub" and index.args[1].op == "mul":
+        for quotient, base in (index.args[1].args, index.args[1].args[::-1]):
+            if quotient.op == "floordiv" and quotient.args[0] is index.args[0] and quotient.args[1] is base:
+                return quotient.args[0], base
+    return None
 
 
 def is_looked_up(index: Expr) -> bool:
@@ -283,7 +350,8 @@ def memory_features(
     root: Nest, main: Site, body: Stmt, prints: Footprints, machine: Machine, work: Mapping[str, Expr]
 ) -> dict[str, Expr]:
     """The columns of this file; `work` has those of `work.py`."""
-    l1, l2, l3 = (prints.traffic(root, size) for size in (machine.l1, machine.l2, machine.l3))
+    l1 = prints.traffic(root, machine.l1, max(1, machine.l1 // PAGE))
+    l2, l3 = (prints.traffic(root, size) for size in (machine.l2, machine.l3))
     found = {
         "bytes_into_l1": l1,
         "bytes_into_l2": l2,
@@ -329,7 +397,7 @@ def _main_footprints(main: Site, prints: Footprints) -> dict[str, Expr]:
         "row_footprint": of_the_last(serial, lambda at: inside(serial[at], 1), of(task)),
         "reuse_distance": distance,
         "row_pages": of_a_row(prints.pages),
-        "crowded_lines": of_a_row(prints.crowded),
+        "crowded_rows": of_a_row(prints.crowded),
     }
 
 

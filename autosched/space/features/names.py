@@ -1,6 +1,6 @@
 """Every feature and what it means.
 
-"main" is the store with the most loops around it, the innermost work of the kernel; sums run over all
+"main" is the store with the most loops around it, of those with much of the arithmetic; sums run over all
 stores. Index arithmetic, choices and guards are those of the sketch: what one value of a knob would
 resolve is counted all the same, and footprints are upper bounds.
 """
@@ -49,7 +49,7 @@ FEATURES = {
     "memory_intensity": "arithmetic for each byte from memory",
     "reuse_distance": "bytes touched until a value of the main store is read again, the farthest of its loads",
     "row_pages": "pages of 4 KiB touched by one whole innermost serial loop, main store",
-    "crowded_lines": "cache lines there that lie whole pages apart, so that they compete for places in a cache",
+    "crowded_rows": "rows there that lie whole pages apart, so that they compete for places in a cache",
     "prefetch_distance": "bytes from where reading is to where it is asked for ahead, the farthest",
     "private_bytes": "bytes of intermediates in one task",
     "global_intermediate_bytes": "bytes of intermediates in main memory",
@@ -62,6 +62,7 @@ FEATURES = {
     "independent_sums": "the same for all iterations of the innermost serial loop: none waits for another",
     "live_vectors": "vector registers that the written-out body of the main store needs at once, at least",
     "spilled_vectors": "how many of them the machine does not have",
+    "spills": "times that a register which the machine does not have is needed, all stores",
     "register_loads": "load instructions, where copies that read the same vector share one",
     "loads_for_each_store": "the same for each vector that the main store's body writes",
     "code_size": "instructions that are written out, all stores",
@@ -87,4 +88,4 @@ FEATURE_NAMES = tuple(FEATURES)
 #: Given as they are, not as log2(1 + x).
 PLAIN = frozenset({"main_stage_share", "loops", "vector_fill", "warp_fill"})
 #: Changes with the names, and by hand when a column of the same name begins to mean something else.
-FEATURE_VERSION = hashlib.sha256("\n".join(("7", *FEATURE_NAMES)).encode()).hexdigest()[:12]
+FEATURE_VERSION = hashlib.sha256("\n".join(("8", *FEATURE_NAMES)).encode()).hexdigest()[:12]

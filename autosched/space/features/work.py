@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import mul
 
@@ -36,13 +36,20 @@ from autosched.space.features.sites import Nest, Site, is_task, of_the_last, pro
 WIDEST_STRIDE = 4
 #: Neighbouring columns from so many on are loaded as rows.
 FEWEST_TURNED = 4
+#: Operations of so many units of arithmetic are sequences of instructions, or keep a pipe busy: none of them finds a
+#: partner to fuse with, as half of the others do, so each unit takes so many times as long.
+LONG_UNITS, LONG_COST = 4, 2.0
 
 
 def work_features(
     sites: Sequence[Site], main: Site, outputs: set[Buffer], an: Analyzer, machine: Machine
 ) -> dict[str, Expr]:
     """The columns of this file."""
-    costs = [_costs(site, an, machine, const(1) if site is main else kept_in_registers(site)) for site in sites]
+    changed: dict[Expr, set[Buffer]] = {}
+    for site in sites:
+        for loop in site.loops:
+            changed.setdefault(loop.var, set()).add(site.store.buffer)
+    costs = [_costs(x, an, machine, const(1) if x is main else kept_in_registers(x), changed) for x in sites]
     beside = [(site, c) for site, c in zip(sites, costs, strict=True) if site.loops[:1] != main.loops[:1]]
     made, needed = (
         total(site.iterations for site in sites if (site.store.buffer in outputs) is is_output)
@@ -80,26 +87,28 @@ def kept_in_registers(site: Site) -> Expr:
     return kept
 
 
-def _costs(site: Site, an: Analyzer, machine: Machine, kept: Expr) -> dict[str, Expr]:
-    """The sums over all stores of one; `kept` is how many times in turn it goes on with what is in registers."""
+def _costs(
+    site: Site, an: Analyzer, machine: Machine, kept: Expr, changed: Mapping[Expr, set[Buffer]]
+) -> dict[str, Expr]:
+    """The sums over all stores of one; `kept` is how many times in turn it goes on with what is in registers, and
+    `changed` what is stored as the variable of a loop moves."""
     times = site.iterations
     vector_times = ratio(times, site.lanes)
     nodes, loads = post_order(site.store.value), site.loads
-    by_width: dict[int, float] = {}
-    for e in nodes:
-        if is_arithmetic(e):
-            by_width[e.dtype.bytes] = by_width.get(e.dtype.bytes, 0.0) + (0.5 if e.op == "cast" else OPS[e.op].flops)
-    width = min(machine.pipe_bytes, machine.vector_bytes)
-    passes = [const(n, "float64") * ceildiv(site.lanes * w, width) for w, n in by_width.items()]
+    arithmetic, passes = _arithmetic(nodes, site, machine, changed)
     index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
     choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
-    strided = of_the_last(fast, lambda at: _strided(loads, fast[at], an), const(0))
+    own = site.store.buffer, site.store.indices
+    once = {
+        e: kept_in_registers(site) if (e.value, e.args) == own else product(_still(e, site, changed)) for e in loads
+    }
+    strided = of_the_last(fast, lambda at: _strided(once, fast[at], an), const(0))
     masked = total(_masked(e, site, an) for e in nodes) if site.vectorized else const(0)
     return {
         "iterations": times,
-        "arithmetic": times * const(sum(by_width.values()), "float64"),
-        "vector_arithmetic": vector_times * sum(passes, const(0.0, "float64")),
+        "arithmetic": times * const(arithmetic, "float64"),
+        "vector_arithmetic": vector_times * passes,
         "index_arithmetic": vector_times * const(float(sum(OPS[e.op].flops for e in index_nodes)), "float64"),
         "choices": vector_times * const(float(len(choices)), "float64"),
         "guards": vector_times * const(float(site.guards), "float64"),
@@ -109,11 +118,47 @@ def _costs(site: Site, an: Analyzer, machine: Machine, kept: Expr) -> dict[str, 
         "vector_stores": ratio(vector_times, kept)
         * ceildiv(site.lanes * site.store.buffer.dtype.bytes, machine.vector_bytes),
         "strided_loads": times * strided,
-        "gathered_loads": times * _gathered(loads, site, an),
+        "gathered_loads": times * _gathered(once, site, an),
         "masked_loads": select(site.lanes > 1, times, 0) * masked,
         "streamed_bytes": times * const(site.store.buffer.dtype.bytes if site.store.streaming else 0),
         "scattered_updates": ratio(times, _between_updates(site)) if _is_scattered(site) else const(0),
     }
+
+
+def _arithmetic(
+    nodes: Sequence[Expr], site: Site, machine: Machine, changed: Mapping[Expr, set[Buffer]]
+) -> tuple[float, Expr]:
+    """Units of arithmetic of one execution; and of one vector, in instructions."""
+    units, alike = 0.0, dict[tuple[int, bool, tuple[For, ...]], float]()
+    for e in nodes:
+        if is_arithmetic(e):
+            each = _units(e)
+            units += each
+            in_lanes = not site.vectorized.isdisjoint(variables(e))
+            key = e.dtype.bytes, in_lanes, _still(e, site, changed)
+            alike[key] = alike.get(key, 0.0) + each * (LONG_COST if each >= LONG_UNITS else 1.0)
+    width = min(machine.pipe_bytes, machine.vector_bytes)
+    passes: Expr = const(0.0, "float64")
+    for (w, in_lanes, still), each in alike.items():
+        parts = ceildiv((site.lanes if in_lanes else const(1)) * w, width)
+        passes = passes + ratio(const(each, "float64") * parts, product(still))
+    return units, passes
+
+
+def _still(e: Expr, site: Site, changed: Mapping[Expr, set[Buffer]]) -> tuple[For, ...]:
+    """The loops around a store whose iterations share what an expression is: copies that are written out share what is
+    the same, and what stands still in the innermost loops is computed in front of them."""
+    used, reads = variables(e), {x.value for x in post_order(e) if x.op == "load"}
+    found = []
+    for loop in reversed(site.loops):
+        if loop.kind not in ("serial", "unroll", "vectorize") or loop.thread:
+            break
+        stands = loop.var not in used and reads.isdisjoint(changed.get(loop.var, ()))
+        if stands and loop.kind != "vectorize":
+            found.append(loop)
+        elif not stands and loop.kind == "serial":
+            break
+    return tuple(found)
 
 
 def _is_scattered(site: Site) -> bool:
@@ -139,25 +184,36 @@ def _between_updates(site: Site) -> Expr:
     return apart
 
 
+def arithmetic_of(site: Site) -> float:
+    """Units of arithmetic of one execution."""
+    return sum(_units(e) for e in post_order(site.store.value) if is_arithmetic(e))
+
+
+def _units(e: Expr) -> float:
+    return 0.5 if e.op == "cast" else OPS[e.op].flops
+
+
 def is_arithmetic(e: Expr) -> bool:
     """Whether it computes a value, not an index or a choice between values."""
     return not (is_index(e) or e.dtype.is_bool or e.op in ("load", "select", "if_then_else"))
 
 
-def _strided(loads: Sequence[Expr], loop: For, an: Analyzer) -> Expr:
-    """The number of loads of which the next iteration of a loop reads neither the same element nor the next one."""
-    near = []
-    for load in loads:
+def _strided(loads: Mapping[Expr, Expr], loop: For, an: Analyzer) -> Expr:
+    """The number of loads of which the next iteration of a loop reads neither the same element nor the next one; of
+    each a share, if so many executions share it."""
+    found = []
+    for load, shared_by in loads.items():
         by = step(load, loop.var, an)
         is_near = const(False) if by is None else logical_and(compare("ge", by, 0), compare("le", by, 1))
-        near.append(_in_one_block(load, loop, an, 1) if by is None and loop.kind == "vectorize" else is_near)
-    return total(select(is_near, 0, 1) for is_near in near)
+        is_near = _in_one_block(load, loop, an, 1) if by is None and loop.kind == "vectorize" else is_near
+        found.append(ratio(select(is_near, 0, 1), shared_by))
+    return total(found)
 
 
-def _gathered(loads: Sequence[Expr], site: Site, an: Analyzer) -> Expr:
-    """The number of loads that load each lane of a vector by itself."""
+def _gathered(loads: Mapping[Expr, Expr], site: Site, an: Analyzer) -> Expr:
+    """The number of loads that load each lane of a vector by itself; shares as of strided ones."""
     found = []
-    for load in loads:
+    for load, shared_by in loads.items():
         for loop in (x for x in site.loops if x.kind == "vectorize"):
             by = step(load, loop.var, an)
             near = const(_is_pattern(load, site, an)) if by is None else compare("le", maximum(by, -by), WIDEST_STRIDE)
@@ -165,7 +221,7 @@ def _gathered(loads: Sequence[Expr], site: Site, an: Analyzer) -> Expr:
                 near = logical_or(near, _in_one_block(load, loop, an, WIDEST_STRIDE))
                 near = logical_or(near, _repeats([unclamped(i, loop.var, an) for i in load.args], loop, an, load))
             near = reduce(logical_or, (_turns(load, x, an) for x in site.copies), near)
-            found.append(select(logical_and(loop.extent > 1, logical_not(near)), 1, 0))
+            found.append(ratio(select(logical_and(loop.extent > 1, logical_not(near)), 1, 0), shared_by))
     return total(found)
 
 
@@ -302,20 +358,22 @@ def unclamped(index: Expr, v: Expr, an: Analyzer | None = None) -> Expr:
 
 def register_features(sites: Sequence[Site], main: Site, machine: Machine, prints: Footprints) -> dict[str, Expr]:
     """The columns of this file."""
-    code, loads = [], []
+    code, loads, spilled, live, each = [], [], [], const(0), list[Expr]()
     for site in sites:
         instructions = 1 + sum(1 for e in post_order(site.store.value) if is_arithmetic(e) and OPS[e.op].flops)
         # a store is as often written out as it is unrolled, each time for as many registers as its vector fills
         code.append(product(site.copies) * _registers(site, machine) * const(instructions + len(site.loads)))
         blocks = ratio(site.iterations, product(site.copies) * site.lanes)
         kept = const(1) if site is main else kept_in_registers(site)
-        for load in site.loads:
+        loaded = [(load, _loaded(load, site, machine, prints)) for load in site.loads]
+        for load, registers in loaded:
             again = kept if _is_of_what_is_stored(load, site.store) else const(1)
-            loads.append(ratio(blocks, again) * _loaded(load, site, machine, prints))
-    stored = _vectors(main.store.indices, main.store.buffer.dtype.bytes, main, machine)
-    each = [_loaded(e, main, machine, prints) for e in main.loads if e.value is not main.store.buffer]
-    loaded = reduce(minimum, each) if each else const(0)
-    live = stored + maximum(loaded, _shared(main, machine, prints)) + (1 if len(each) > 1 else 0)
+            loads.append(ratio(blocks, again) * registers)
+        needed = _live(site, loaded, machine)
+        spilled.append(blocks * maximum(needed - machine.registers, 0))
+        if site is main:
+            live, each = needed, [registers for load, registers in loaded if load.value is not site.store.buffer]
+    stored = _stored(main, machine)
     width = main.lanes * const(main.store.buffer.dtype.bytes)
     serial = [x for x in main.loops if x.kind == "serial"]
     moved = frozenset(v for i in main.store.indices for v in variables(i))
@@ -329,6 +387,7 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         "independent_sums": stored * apart,
         "live_vectors": live,
         "spilled_vectors": maximum(live - machine.registers, 0),
+        "spills": total(spilled),
         "register_loads": total(loads),
         "loads_for_each_store": ratio(total(each), stored),
         "code_size": total(code),
@@ -337,15 +396,24 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
     }
 
 
-def _shared(site: Site, machine: Machine, prints: Footprints) -> Expr:
-    """Registers for what windows of several copies share: compilers load it once, and keep it until the last copy."""
-    found = []
-    for load in site.loads:
+def _stored(site: Site, machine: Machine) -> Expr:
+    """Registers that the copies of a store write."""
+    return _vectors(site.store.indices, site.store.buffer.dtype.bytes, site, machine)
+
+
+def _live(site: Site, loaded: Sequence[tuple[Expr, Expr]], machine: Machine) -> Expr:
+    """Registers that the written-out body of a store needs at once, at least, of whose loads these are the registers.
+
+    What windows of several copies share compilers load once, and keep until the last copy.
+    """
+    found, shared = [], []
+    for load, once in loaded:
         if load.value is not site.store.buffer:
-            once = _loaded(load, site, machine, prints)
+            found.append(once)
             apart = _vectors(load.args, load.dtype.bytes, site, machine)
-            found.append(select(once < apart, once, 0))
-    return total(found)
+            shared.append(select(once < apart, once, 0))
+    least = reduce(minimum, found) if found else const(0)
+    return _stored(site, machine) + maximum(least, total(shared)) + (1 if len(found) > 1 else 0)
 
 
 def _loaded(load: Expr, site: Site, machine: Machine, prints: Footprints) -> Expr:

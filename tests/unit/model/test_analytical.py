@@ -53,7 +53,7 @@ def test_seconds_are_those_of_a_good_product_on_two_cores():
         {"imbalance": 1.5},
         {"tasks": 1, "imbalance": 2},
         {"bytes_into_l1": 2e9},
-        {"spilled_vectors": 12},
+        {"spills": 1e7},
         {"strided_loads": 2e7},
         {"strided_loads": 1e6, "gathered_loads": 1e6},
         {"masked_loads": 1e7},

@@ -88,7 +88,7 @@ CLOSE = {
     "traffic", "task_footprint", "inner_footprint", "row_footprint", "reuse", "reuse_distance",
     "bytes_into_l1", "bytes_into_l2", "bytes_into_l3", "l1_reuse", "l2_reuse", "l3_reuse", "l2_intensity",
     "memory_intensity", "private_bytes", "strided_loads", "gathered_loads", "side_strided_loads", "uncoalesced_loads",
-    "bank_conflicts", "row_pages", "crowded_lines",
+    "bank_conflicts", "row_pages", "crowded_rows",
 }  # fmt: skip
 
 
@@ -156,8 +156,8 @@ def test_the_registers_of_a_tile() -> None:
 
 
 def test_what_caches_fetch() -> None:
-    """Three matrices of 64 KiB in a loop nest i, j, k; a line of b's column is used once for each j."""
-    n, size = 128, 128 * 128 * 4
+    """Three matrices of 81 KiB in a loop nest i, j, k; a line of b's column is used once for each j."""
+    n, size = 144, 144 * 144 * 4
     plain = sketch_of(matmul(n), lambda s: s["c"].reorder("i", "j", "k"))
     found = features(plain)
     assert found["bytes_into_l2"] == found["bytes_into_l3"] == pytest.approx(3 * size)  # all fits
@@ -165,17 +165,61 @@ def test_what_caches_fetch() -> None:
     assert found["bytes_into_l1"] == pytest.approx(n * (size + 2 * n * 4))
     assert found["l2_reuse"] == pytest.approx(found["bytes_into_l1"] / (3 * size), rel=1e-6)
     assert found["memory_intensity"] == pytest.approx(2 * n**3 / (3 * size))
+    # rows of 512 bytes share an eighth of the places: of 128 of them half are gone before the next column is read
+    n, size = 128, 128 * 128 * 4
+    crowded = features(sketch_of(matmul(n), lambda s: s["c"].reorder("i", "j", "k")))
+    assert crowded["bytes_into_l1"] > n * n * n * 64 and crowded["bytes_into_l2"] == pytest.approx(3 * size)
 
 
 def test_a_tile_that_fits_is_fetched_once() -> None:
     def blocked(s: Schedule) -> None:
-        j, inner = s["c"].split("j", factor=32)
+        j, inner = s["c"].split("j", factor=16)
         s["c"].reorder(j, "i", "k", inner)
 
-    n, size = 128, 128 * 128 * 4
+    n, size = 144, 144 * 144 * 4
     found = features(sketch_of(matmul(n), blocked))
-    # a panel of b of 16 KiB stays in the first level while all rows of a pass by
-    assert found["bytes_into_l1"] == pytest.approx(4 * size + size + size)
+    # a panel of b of 9 KiB stays in the first level while all rows of a pass by
+    assert found["bytes_into_l1"] == pytest.approx(9 * size + size + size)
+
+
+def test_a_number_that_is_taken_apart_has_no_more_values_than_it_had() -> None:
+    """Of a fused loop over rows, `f // 100` and `f % 100`, whose tasks of 8 rows touch 8 rows, not all of them."""
+    a = te.placeholder((64, 100, 64), name="a")
+    b = te.compute((64, 100, 64), lambda i, j, k: a[i, j, k] * 2, name="b")
+
+    def apply(s: Schedule) -> None:
+        outer, _ = s["b"].split(s["b"].fuse("i", "j"), factor=8)
+        s["b"].parallel(outer)
+
+    found = features(sketch_of(Workload("t", (a, b)), apply))
+    assert found["task_footprint"] == pytest.approx(2 * 8 * 64 * 4)
+
+
+def test_what_is_the_same_is_computed_once() -> None:
+    """What stands still in the innermost loop is computed in front of it, copies share what is the same, and lanes too."""
+    n = 64
+    a, b = te.placeholder((n,), name="a"), te.placeholder((n,), name="b")
+    apart = te.placeholder((n, 3), name="apart")
+    d = te.reduce_axis((0, n), "d")
+
+    def computed(value) -> dict[str, float]:
+        c = te.compute((n,), lambda i: te.sum(value(i, d), axis=d), name="c")
+
+        def apply(s: Schedule) -> None:
+            _, inner = s["c"].split("i", factor=16)
+            s["c"].reorder("d", inner)
+            s["c"].vectorize(inner)
+
+        return features(sketch_of(Workload("t", (a, b, apart, c)), apply))
+
+    without, still, moving = (
+        computed(f)
+        for f in (lambda i, d: a[i] * b[d], lambda i, d: te.exp(a[i]) * b[d], lambda i, d: te.exp(a[i] + b[d]) * b[d])
+    )
+    exp = (still["vector_arithmetic"] - without["vector_arithmetic"]) / (n / 16)  # once for each vector, not for each d
+    assert 10 < exp < 40
+    assert moving["vector_arithmetic"] == pytest.approx(without["vector_arithmetic"] + (exp + 1) * n * n / 16)
+    assert computed(lambda i, d: apart[i, 1] * b[d])["strided_loads"] == pytest.approx(n)
 
 
 def test_places_on_a_ring_are_as_many_as_there_are_times() -> None:
@@ -330,12 +374,12 @@ def test_what_is_written_past_the_caches() -> None:
 def test_rows_far_apart() -> None:
     """A column of a matrix: a page for each element, and where rows are whole pages, one place for all of them."""
     wide = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(32, 1024))
-    assert wide["row_pages"] == wide["crowded_lines"] == pytest.approx(2 * 32)
+    assert wide["row_pages"] == wide["crowded_rows"] == pytest.approx(2 * 32)
     odd = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(32, 1040))
-    assert odd["row_pages"] == pytest.approx(2 * 32) and odd["crowded_lines"] == 0
+    assert odd["row_pages"] == pytest.approx(2 * 32) and odd["crowded_rows"] == 0
     near = elementwise(lambda s: s["b"].reorder("j", "i"), shape=(32, 16))
     assert near["row_pages"] == pytest.approx(2)
-    assert elementwise(lambda s: None, shape=(32, 1024))["crowded_lines"] == 0
+    assert elementwise(lambda s: None, shape=(32, 1024))["crowded_rows"] == 0
 
 
 def test_rows_that_data_look_up_are_as_many_as_look_ups() -> None:
