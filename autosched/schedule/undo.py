@@ -505,7 +505,8 @@ class _Undoing:
         far = []
         for position, stage, name in self.grown:
             loop = self.new.stage(stage).loop_named(name)
-            e = None if loop is None else simplify(substitute(found[loop], values))
+            # a stage that was inlined after the mark has no extents, and nothing is written out
+            e = simplify(substitute(found[loop], values)) if loop in found else None
             if e is not None and (e.op != "const" or e.value > _LONGEST_WRITTEN_OUT):
                 far.append(position)
         return frozenset(far)

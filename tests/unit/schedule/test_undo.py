@@ -249,3 +249,12 @@ def test_a_number_that_a_primitive_does_not_take_is_refused() -> None:
 
 def extents(s: Schedule) -> dict[Any, Any]:
     return {loop: found.extent for loop, found in inferred_ranges(s).items()}
+
+
+def test_marks_of_a_stage_that_was_inlined_later_stay() -> None:
+    s, args = stencil()
+    _, inner = s["b"].split("x", nparts=2)
+    s["b"].unroll(inner)
+    s["b"].compute_inline()
+    first, *_ = ways_to_undo(s.trace, 0, args, extents=extents)
+    assert lines(first)[-1] == 's["b"].compute_inline()' and len(lines(first)) == 2
