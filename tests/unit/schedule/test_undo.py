@@ -256,5 +256,4 @@ def test_marks_of_a_stage_that_was_inlined_later_stay() -> None:
     _, inner = s["b"].split("x", nparts=2)
     s["b"].unroll(inner)
     s["b"].compute_inline()
-    first, *_ = ways_to_undo(s.trace, 0, args, extents=extents)
-    assert lines(first)[-1] == 's["b"].compute_inline()' and len(lines(first)) == 2
+    assert {lines(u)[-1] for u in ways_to_undo(s.trace, 0, args, extents=extents)} == {'s["b"].compute_inline()'}
