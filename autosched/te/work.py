@@ -9,7 +9,7 @@ from math import prod
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.visit import post_order
-from autosched.te.reduction import Reduction
+from autosched.te.reduction import REDUCTIONS, Reduction
 from autosched.te.tensor import ComputeOp, Graph, Operation, PlaceholderOp, Tensor
 
 
@@ -65,8 +65,8 @@ def least_work(args: Sequence[Tensor], sizes: Mapping[str, int]) -> Work | None:
     """The part of the work that no schedule can do without; None where a length is not known from `sizes`.
 
     Outputs are stored whole, so what each of their elements takes has to be computed, except for the side of a
-    choice that is not taken. Inputs count where all of their elements are read. Of intermediates, a consumer
-    may need a part only: they count nothing.
+    choice that is not taken and what several may share. Inputs count where all of their elements are read. Of
+    intermediates, a consumer may need a part only: they count nothing.
     """
     outputs = [t for t in args if not isinstance(t.op, PlaceholderOp)]
     flops, wide, stored = 0, False, 0
@@ -82,9 +82,10 @@ def least_work(args: Sequence[Tensor], sizes: Mapping[str, int]) -> Work | None:
             points = _points(op, sizes)
             if points is None:
                 return None
-            each, is_wide = _flops_of_a_point(op, choices=False)
-            if op.body[0].op == "reduce" and not is_const(op.body[0].value.parts(op.body[0].args)[1], True):
-                continue  # terms that a condition leaves out need not be computed
+            each, is_wide = _flops_of_a_point(op, least=True)
+            first = op.body[0]
+            if first.op == "scatter" or first.op == "reduce" and not is_const(first.value.parts(first.args)[1], True):
+                continue  # terms that a condition leaves out, or whose place is outside, need not be computed
             flops, wide = flops + points * each, wide or is_wide
     loaded = 0
     for tensor in (t for t in args if t in whole):
@@ -99,8 +100,10 @@ def points_of(args: Sequence[Tensor], sizes: Mapping[str, int]) -> int | None:
 
 
 def _points(op: Operation, sizes: Mapping[str, int]) -> int | None:
-    reduce = op.reduce_axis if isinstance(op, ComputeOp) else ()
-    return _product([*op.outputs[0].shape, *(a.extent for a in reduce)], sizes)
+    reduce, shape = op.reduce_axis if isinstance(op, ComputeOp) else (), op.outputs[0].shape
+    if isinstance(op, ComputeOp) and (first := op.body[0]).op == "scatter":  # terms say where they belong
+        shape = shape[: len(shape) - len(first.value.parts(first.args)[2])]
+    return _product([*shape, *(a.extent for a in reduce)], sizes)
 
 
 def _read_whole(op: Operation) -> Iterator[Tensor]:
@@ -134,24 +137,41 @@ def _product(lengths: Sequence[Expr], sizes: Mapping[str, int]) -> int | None:
     return prod(max(int(value), 0) for value in evaluate(list(lengths), env))
 
 
-def _flops_of_a_point(op: ComputeOp, choices: bool = True) -> tuple[int, bool]:
+def _flops_of_a_point(op: ComputeOp, least: bool = False) -> tuple[int, bool]:
     """Floating-point operations for each point of the axes, and whether any is in float64.
 
-    A reduction combines each term with the result so far: one more. Without `choices`, only what is evaluated
-    whatever they come to.
+    A reduction combines each term with the result so far: one more. With `least`, only what is evaluated whatever
+    choices come to, and of which no two points may share the result.
     """
     flops, wide = 0, any(e.dtype.is_float and e.dtype.bits > 32 for e in op.body)
     first = op.body[0]
     work: Sequence[Expr] = op.body
-    if first.op == "reduce":
+    combined: Sequence[Expr] = ()
+    if first.op in REDUCTIONS:
         reduction: Reduction = first.value
         sources, condition, _ = reduction.parts(first.args)  # first values come once, not for each point
+        work = (*sources, condition)
         if isinstance(reduction.combiner, str):
-            flops, work = int(first.dtype.is_float), (*sources, condition)
+            combined = sources if first.dtype.is_float else ()
         else:
-            work = (*sources, condition, *reduction.combiner.result)
-    for e in post_order(work) if choices else _always(work):
-        if e.dtype.is_float and not is_index(e) and OPS[e.op].kind in ("arith", "math"):
+            work = (*work, *reduction.combiner.result)
+    own = _of_one_point(op, work) if least else None
+    flops += sum(1 for e in combined if own is None or e in own)
+    for e in _always(work) if least else post_order(work):
+        if e.dtype.is_float and not is_index(e) and OPS[e.op].kind in ("arith", "math") and (own is None or e in own):
             flops += int(OPS[e.op].flops)
             wide = wide or e.dtype.bits > 32
     return flops, wide
+
+
+def _of_one_point(op: ComputeOp, work: Sequence[Expr]) -> frozenset[Expr]:
+    """The expressions that are made of other inputs' elements at each point, so that no schedule computes them once for
+    several: together they are read at all axes. Sums over windows share their rows, a Fourier transform its halves, and
+    what depends on some axes only is the same along the others."""
+    axes = {a.var for a in (*op.axis, *op.reduce_axis) if not is_const(a.extent, 1)}
+    read: dict[Expr, frozenset[Expr]] = {}
+    for e in post_order(work):
+        read[e] = frozenset().union(*(read[x] for x in e.args))
+        if e.op == "read":
+            read[e] = frozenset(axes & set(e.args)) if isinstance(e.value.op, PlaceholderOp) else frozenset()
+    return frozenset(e for e, at in read.items() if at >= axes)
