@@ -99,9 +99,9 @@ def _costs(
     index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
     choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
-    own = site.store.buffer, site.store.indices
     once = {
-        e: kept_in_registers(site) if (e.value, e.args) == own else product(_still(e, site, changed)) for e in loads
+        e: kept_in_registers(site) if _is_of_what_is_stored(e, site.store) else product(_still(e, site, changed))
+        for e in loads
     }
     strided = of_the_last(fast, lambda at: _strided(once, fast[at], an), const(0))
     masked = total(_masked(e, site, an) for e in nodes) if site.vectorized else const(0)
