@@ -163,8 +163,10 @@ def event_lines(event: Event) -> list[str]:
         case Started():
             return _start_lines(event)
         case Preflight():
-            took = f"the NumPy reference took {text.duration(event.reference_s)}"
-            return [f"default schedule: {text.seconds(event.default_seconds)}, output verified ({took})"]
+            verified = "output as that of the plain loops"
+            if event.reference_s is not None:
+                verified = f"output verified (the NumPy reference took {text.duration(event.reference_s)})"
+            return [f"default schedule: {text.seconds(event.default_seconds)}, {verified}"]
         case TasksProgress():
             return _tasks_lines(event)
         case PlayoffDone(result=r) if r.best is not None and math.isfinite(r.interval[1]):

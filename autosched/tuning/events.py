@@ -110,7 +110,7 @@ class Preflight:
     """The default schedule builds, is right, and takes this long."""
 
     default_seconds: float
-    reference_s: float
+    reference_s: float | None  #: that the NumPy reference took; None where it was stopped, for the plain loops
 
 
 @dataclass(frozen=True)

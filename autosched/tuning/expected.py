@@ -8,6 +8,7 @@ say which it was.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,7 @@ class Expected:
     """The right outputs of a workload for some inputs, None for one that is not compared, and the errors allowed.
 
     `is_late`: the reference would have taken more than `limit_s` seconds; `by_plain_loops` puts others in its place.
+    `reference_s`: the seconds that it took; None where it was stopped.
     """
 
     workload: Tunable
@@ -47,6 +49,7 @@ class Expected:
     def __post_init__(self) -> None:
         w = self.workload
         self.outputs: list[np.ndarray | None] = []
+        self.reference_s: float | None = None
         self.roundings = w.roundings(self.target)
         # How far floats that hang on the last bits of others move is seen by the reference alone.
         may_be_late = isinstance(w, Workload) and not self.target.is_gpu_style
@@ -61,8 +64,10 @@ class Expected:
             self.outputs = [None] * len(self.roundings)
 
     def _by_reference(self) -> None:
+        before = time.monotonic()
         self.outputs = list(self.workload.reference(self.inputs))
         self.roundings = self.workload.roundings(self.target, self.inputs, self.outputs)
+        self.reference_s = time.monotonic() - before
 
     @property
     def is_unknown(self) -> bool:

@@ -174,11 +174,9 @@ class Run(Session):
         self.log = RecordLog(default_path(workload.name, target.kind, find_folder(options.records)))
         check_writable(self.log.path)
         self.earlier = self._earlier()
-        before = time.monotonic()
         with enough_memory(workload):
             limit_s = None if budget_s is None else REFERENCE_SHARE * budget_s
             self.expected = Expected(workload, self.target, self.inputs, limit_s)
-        self.reference_s = time.monotonic() - before
         self.measured: list[Record] = []  # this run's records, in order
         self.resumed = 0  # trials of earlier runs that the strategy was told of
         self.default_record: Record | None = None
@@ -368,7 +366,7 @@ class Run(Session):
         if (candidate := self.candidate_of(r)) is not None:  # a point of the space: it need not be tried again
             self.proposals.leave_out(candidate)
             self.observe([self.costs.trial(candidate, r)])
-        self.say(Preflight(self.default_seconds, self.reference_s))
+        self.say(Preflight(self.default_seconds, self.expected.reference_s))
 
     def remember(self) -> None:
         """Let candidates with the code of an earlier record take over its time, where times are comparable.

@@ -18,7 +18,15 @@ from rich.console import Console
 from autosched.errors import UsageError
 from autosched.report.live import LiveDisplay
 from autosched.report.notebook import NotebookDisplay
-from autosched.report.progress import Display, JsonlDisplay, PlainDisplay, TuningState, first_line, make_display
+from autosched.report.progress import (
+    Display,
+    JsonlDisplay,
+    PlainDisplay,
+    TuningState,
+    event_lines,
+    first_line,
+    make_display,
+)
 from autosched.report.summary import summary_lines
 from autosched.tuning import Note, Preflight
 
@@ -100,6 +108,13 @@ def test_live_display_shows_best_pace_and_failures() -> None:
     assert shown[-1].strip() == ""  # the summary takes over
     assert "default schedule: 2.40 ms" in stream.getvalue()
     assert "warning: records cannot be written" in stream.getvalue()
+
+
+def test_what_the_default_schedule_was_compared_with() -> None:
+    assert event_lines(Preflight(1e-3, 2.0)) == [
+        "default schedule: 1.00 ms, output verified (the NumPy reference took 2.0 s)"
+    ]
+    assert event_lines(Preflight(1e-3, None)) == ["default schedule: 1.00 ms, output as that of the plain loops"]
 
 
 def test_the_live_display_counts_on_between_events(monkeypatch: pytest.MonkeyPatch) -> None:

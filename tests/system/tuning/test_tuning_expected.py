@@ -18,6 +18,7 @@ from autosched.records import PLAIN, RecordLog, is_own
 from autosched.space.workload import Workload, WorkloadFunction, workload
 from autosched.target import Target
 from autosched.tuning import expected as tuning_expected
+from autosched.tuning.events import Preflight
 from autosched.tuning.expected import Expected
 
 QUICK = MeasureOptions(min_repeat_ms=1.0, builders=1)
@@ -47,12 +48,14 @@ def late(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return begun
 
 
-def run(folder: Path, function: WorkloadFunction[...] = doubled) -> Any:
-    return tune(function(), "llvm", trials=2, budget_s=30.0, records=folder, measure=QUICK, progress=False)
+def run(folder: Path, function: WorkloadFunction[...] = doubled, progress: Any = False) -> Any:
+    return tune(function(), "llvm", trials=2, budget_s=30.0, records=folder, measure=QUICK, progress=progress)
 
 
 def test_trials_are_made_and_records_say_what_they_were_compared_with(late: list[float], tmp_path: Path) -> None:
-    found = run(tmp_path)
+    events: list[Any] = []
+    found = run(tmp_path, progress=events.append)
+    assert [e.reference_s for e in events if isinstance(e, Preflight)] == [None]
     assert found.trials >= 1 and not found.failures and found.elapsed_s < 30.0 and len(late) == 1
     (told,) = [n for n in found.notes if "reference" in n]
     assert told == (
