@@ -11,7 +11,8 @@
 A block is a stage, by name; a loop is the schedule's `Loop`. Every call is the te primitive of the same meaning on the
 one `Schedule` underneath, and is recorded in its trace. Names and signatures are TVM's. The differences:
 
-* `compute_at` keeps the block's own loops; those that have one iteration now are dropped by lowering.
+* Loops to which `compute_at` leaves one iteration become the outermost of their block's own, and `get_loops` shows them
+  only after `preserve_unit_loops=True`. In a template, whose extents are open, it shows all.
 * Without None, the first of `split`'s factors is an upper bound: no iteration runs for nothing.
 * Sampling draws at random, with `seed`, unless a decision is given; in a template (a Schedule made from the template's
   `s`), it leaves a knob or a choice for the tuner.
@@ -34,7 +35,7 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
 from autosched.tir import factoring, rearranging, sampling
-from autosched.tir.module import IRModule, PrimFunc, block_names
+from autosched.tir.module import IRModule, PrimFunc, block_names, copied
 from autosched.tir.refused import REFUSED
 
 _INIT, _UPDATE, _ROOT = "_init", "_update", "root"
@@ -80,24 +81,10 @@ class BlockSchedule(sampling.Sampling):
             raise UsageError(f"no mask {debug_mask!r}", asked="tir.Schedule", legal='"none", "all" or a number')
         self._checks = debug_mask not in ("none", 0)
         self._random, self._inner = random.Random(seed), dict[str, tuple[Block, list[Loop]]]()
-        self._functions: dict[str, PrimFunc] = {}
+        self._whole: set[str] = set()  # blocks all of whose loops are shown
         self._attrs: dict[str, Any] = dict(mod.attrs) if isinstance(mod, IRModule) else {}
         self._template = mod if isinstance(mod, Schedule) else None
-        if self._template is None:
-            functions = mod if isinstance(mod, Mapping) else {"main": mod}
-            for name, function in functions.items():
-                if not isinstance(function, PrimFunc):
-                    what = type(function).__name__
-                    legal = "te.create_prim_func([A, B]), or an IRModule of such functions"
-                    why = f"{name} is a {what}: it has no schedule"
-                    told = getattr(function, "attrs", {}).get("stages")  # of a function that was read from a script
-                    if told:
-                        why = told
-                        legal = "blocks that store one value for each element of a buffer; build takes it as it is"
-                    raise UsageError(str(why), asked="tir.Schedule", legal=legal)
-                self._functions[str(name)] = function.snapshot()
-            if not self._functions:
-                raise UsageError("the module is empty", asked="tir.Schedule", legal="one function at least")
+        self._functions = {} if isinstance(mod, Schedule) else copied(mod)
         self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
 
     def _check(self) -> None:
@@ -142,7 +129,7 @@ class BlockSchedule(sampling.Sampling):
     def copy(self) -> BlockSchedule:
         """Return a copy, with loops of its own."""
         new = BlockSchedule(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
-        new._working = self._working
+        new._working, new._whole = self._working, set(self._whole)
         for name, (block, loops) in self._inner.items():
             known = {x.name: x for x in new._stage(block).loops}
             new._inner[name] = block, [known[x.name] for loop in loops for x in rearranging.leaves(loop)]
@@ -178,17 +165,22 @@ class BlockSchedule(sampling.Sampling):
     def get_loops(self, block: Block | str) -> list[Loop]:
         """Return the loops around a block, outermost first, with those of its hosts."""
         stage = self._stage(block)
-        loops = list(stage.loops)
+        loops = self._shown(stage)
         name = block.name if isinstance(block, Block) else str(block)
         if stage.init is not None and name.endswith(_INIT):
             loops = [*loops[: loops.index(stage.init.outside)], *stage.init.loops.values()]
-        for _, around in stage.hosts():
-            loops = [*around, *loops]
+        for host, around in stage.hosts():
+            loops = [*(x for x in self._shown(host) if x in around), *loops]
         outer = next((n for n, (inner, _) in self._inner.items() if name in (n, inner.name)), None)
         if outer is None:
             return loops
         at = rearranging.parted(loops, self._inner[outer][1])
         return loops[:at] if name == outer else loops[at:]
+
+    def _shown(self, stage: Stage) -> list[Loop]:
+        if stage.attach.kind != "at" or stage.name in self._whole or self._template is not None:
+            return list(stage.loops)
+        return rearranging.repeating(self.schedule, stage)
 
     def get_child_blocks(self, block_or_loop: Block | Loop) -> list[Block]:
         """Return the blocks inside a loop, or inside the root block, in order of computation."""
@@ -359,7 +351,13 @@ class BlockSchedule(sampling.Sampling):
                 self._refuse(asked, f"{loop!r} is no loop", 'a loop, "root" or "inline"')
             self._do(self._stage(block), f"compute_{loop}")
             return
-        self._do(self._stage(block), "compute_at", loop.stage, loop)
+        stage = self._stage(block)
+        self._do(stage, "compute_at", loop.stage, loop)
+        (self._whole.add if preserve_unit_loops else self._whole.discard)(stage.name)
+        shown = self._shown(stage)  # directly inside one another, so that they can be fused
+        order = [*(x for x in stage.loops if x not in shown), *shown]
+        if order != stage.loops:
+            self._do(stage, "reorder", *order)
 
     def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """See `Stage.reverse_compute_at`."""

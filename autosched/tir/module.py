@@ -255,6 +255,23 @@ class IRModule(Mapping[str, Any]):
     __repr__ = __str__
 
 
+def copied(mod: PrimFunc | Mapping[str, Any]) -> dict[str, PrimFunc]:
+    """Copies of the functions that `tir.Schedule` is given, by name. Raises UsageError for one that has no schedule."""
+    functions: dict[str, PrimFunc] = {}
+    for name, function in (mod if isinstance(mod, Mapping) else {"main": mod}).items():
+        if not isinstance(function, PrimFunc):
+            why = f"{name} is a {type(function).__name__}: it has no schedule"
+            legal = "te.create_prim_func([A, B]), or an IRModule of such functions"
+            told = getattr(function, "attrs", {}).get("stages")  # of a function that was read from a script
+            if told:
+                why, legal = told, "blocks that store one value for each element of a buffer; build takes it as it is"
+            raise UsageError(str(why), asked="tir.Schedule", legal=legal)
+        functions[str(name)] = function.snapshot()
+    if not functions:
+        raise UsageError("the module is empty", asked="tir.Schedule", legal="one function at least")
+    return functions
+
+
 def module_of(lowered: Lowered) -> IRModule:
     """Return a lowered function in a module, with the attributes that TVM gives it."""
     attrs = {"from_legacy_te_schedule": True, "tir.noalias": True, **lowered.function.attrs}

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from autosched.errors import AutoschedError
 from autosched.ir.expr import Expr, as_expr, const, is_const, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import substitute
+from autosched.lowering.bounds import inferred_ranges
 from autosched.schedule.loop import leaf_extents
+from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 
 
@@ -59,6 +62,16 @@ def _group(e: Expr, loops: Sequence[Loop], extents: dict[Loop, Expr]) -> list[Lo
             raise NoOrder(f"values of {e!r} overlap, or leave gaps")
         weight = simplify(weight * extents[x])
     return [*units, *reversed(inner)]
+
+
+def repeating(s: Schedule, stage: Stage) -> list[Loop]:
+    """A stage's loops without those of axes that run once where it is computed; all where that is not known yet."""
+    try:
+        ranges = inferred_ranges(s)
+    except AutoschedError:
+        return list(stage.loops)
+    once = [x for x in stage.roots.values() if x in ranges and is_const(ranges[x].extent, 1)]
+    return [x for x in stage.loops if x not in once]
 
 
 def leaves(loop: Loop) -> list[Loop]:

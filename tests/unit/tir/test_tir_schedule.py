@@ -319,7 +319,7 @@ def location_by_blocks(s: tir.Schedule) -> None:
 
 def location_by_stages(s: Schedule) -> None:
     s["C"].compute_at(s["D"], "y")
-    s["B"].compute_at(s["C"], "i")
+    s["B"].compute_at(s["C"], "j")  # C's i runs once where C is computed
     s["B"].compute_root()
     s["B"].compute_inline()
 
@@ -478,6 +478,30 @@ def case_no_block(s: tir.Schedule) -> None:
 def case_inlined_block(s: tir.Schedule) -> None:
     s.compute_inline(s.get_block("B"))
     s.get_block("B")
+
+
+def test_loops_that_run_once_are_shown_where_they_are_asked_for() -> None:
+    for preserve, expected in ((False, ["y", "j", "k"]), (True, ["y", "i", "j", "k"])):
+        sch = tir.Schedule(tir.create_prim_func(program()))
+        block = sch.get_block("C")
+        sch.compute_at(block, sch.get_loops(sch.get_block("D"))[0], preserve_unit_loops=preserve)
+        assert [x.name for x in sch.get_loops(block)] == expected
+        assert [x.name for x in sch.copy().get_loops(block)] == expected
+
+
+def test_loops_on_both_sides_of_one_that_runs_once_are_fused() -> None:
+    a = te.placeholder((4, 6, 8), name="A")
+    b = te.compute((4, 6, 8), lambda i, j, k: a[i, j, k] + 1, name="B")
+    c = te.compute((4, 6, 8), lambda x, y, z: b[x, y, z] * 2, name="C")
+    sch = tir.Schedule(tir.create_prim_func([a, c]))
+    x, y, _ = sch.get_loops(sch.get_block("C"))
+    sch.reorder(y, x)
+    sch.compute_at(sch.get_block("B"), y)
+    _, i, k = sch.get_loops(sch.get_block("B"))
+    sch.fuse(i, k)
+    assert [loop.name for loop in sch.get_loops(sch.get_block("B"))] == ["y", "i.k.fused"]
+    values = np.arange(192, dtype="float32").reshape(4, 6, 8)
+    check_against_reference([a, c], sch.schedule, "llvm", [values], "interpreter")
 
 
 def case_no_such_buffer(s: tir.Schedule) -> None:
