@@ -23,37 +23,56 @@ def side_by_side(
     for x in roots:
         if x.shares is not None:
             guests.setdefault(x.shares.stage, []).append(x)
-    at: dict[Stage, Stage] = {}  # a stage at whose turn several are computed -> the one whose loops these share
-    for host, others in guests.items():
-        if target.is_gpu_style:
-            raise _refused(others[0], "each stage at the root is a kernel of its own", "compute_with on CPUs")
-        at[_turn(s, roots, {host, *others}, others[0])] = host
-    together = {x for host, others in guests.items() for x in (host, *others)}
+    if guests and target.is_gpu_style:
+        guest = next(iter(guests.values()))[0]
+        raise _refused(guest, "each stage at the root is a kernel of its own", "compute_with on CPUs")
+    for unit in _ordered(s, roots, guests):
+        host = next((x for x in unit if x in guests), unit[0])
+        nest = produce(host)
+        pairs = {guest: list(shared_loops(guest)) for guest in guests.get(host, ())}
+        for guest in sorted(pairs, key=lambda guest: -len(pairs[guest])):  # what shares fewer loops comes after them
+            nest = _joined(nest, produce(guest), pairs[guest], an)
+        yield nest
+
+
+def _ordered(s: Schedule, roots: Sequence[Stage], guests: dict[Stage, list[Stage]]) -> Iterator[list[Stage]]:
+    """The stages, those that share loops together, each after all that it needs; else in the order they are in.
+
+    Raises LowerError where two need each other: stages between those of one nest, or those of another.
+    """
+    if not guests:
+        yield from ([x] for x in roots)
+        return
+    hosts = {x: host for host, others in guests.items() for x in (host, *others)}
+    units: dict[Stage, list[Stage]] = {}
     for x in roots:
-        if x in at:
-            nest = produce(at[x])
-            pairs = {guest: list(shared_loops(guest)) for guest in guests[at[x]]}
-            for guest in sorted(
-                pairs, key=lambda guest: -len(pairs[guest])
-            ):  # what shares fewer loops comes after them
-                nest = _joined(nest, produce(guest), pairs[guest], an)
-            yield nest
-        elif x not in together:
-            yield produce(x)
+        units.setdefault(hosts.get(x, x), []).append(x)
+    needs = {x: _needed(s, x) for x in roots}
+    waiting = list(units.values())
+    while waiting:
+        left = {x for unit in waiting for x in unit}
+        unit = next((u for u in waiting if not any(needs[x] & left - {*u} for x in u)), None)
+        if unit is None:
+            unit = next(u for u in waiting if len(u) > 1 and any(needs[x] & {*u} for x in left - {*u}))
+            between = [
+                x for x in roots if x in left - {*unit} and (needs[x] & {*unit} or any(x in needs[y] for y in unit))
+            ]
+            names = ", ".join(x.name for x in between)
+            why = f"what is computed between the two needs one and is needed by the other: {names}"
+            raise _refused(next(x for x in unit if x.shares is not None), why, "two nests")
+        waiting.remove(unit)
+        yield unit
 
 
-def _turn(s: Schedule, roots: Sequence[Stage], group: set[Stage], guest: Stage) -> Stage:
-    """The stage of a group at whose turn all of it may be computed. Raises LowerError."""
-    turns = [i for i, x in enumerate(roots) if x in group]
-    for turn in turns:
-        later = (x for i in turns for x in roots[i + 1 : turn] if x not in group and s.depends_on(x, roots[i]))
-        earlier = (x for i in turns for x in roots[turn:i] if x not in group and s.depends_on(roots[i], x))
-        if next(later, None) is None and next(earlier, None) is None:
-            return roots[turn]
-    names = ", ".join(x.name for x in roots[turns[0] : turns[-1]] if x not in group)
-    raise _refused(
-        guest, f"what is computed between the two needs one and is needed by the other: {names}", "two nests"
-    )
+def _needed(s: Schedule, stage: Stage) -> set[Stage]:
+    """The stages that one depends on."""
+    seen, stack = set[Stage](), list(s.reads(stage))
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            stack.extend(s.reads(x))
+    return seen
 
 
 def _refused(guest: Stage, why: str, legal: str) -> LowerError:

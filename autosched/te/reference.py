@@ -189,10 +189,9 @@ def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:
     begin = int(_evaluate(op.init[0].shape[0], env, {}))
     for time in range(length):
         for result, part in zip(results, op.init if time < begin else op.update, strict=True):
-            grids = np.indices((1, *result.shape[1:]), dtype=np.int64)
-            grids[0] += time
+            first, *others = np.indices((1, *result.shape[1:]), dtype=np.int64, sparse=True)
             if result[time].size:
-                result[time] = known[part](list(grids))[0]
+                result[time] = known[part]([first + time, *others])[0]
     return results
 
 
@@ -400,7 +399,7 @@ def _along_axes(source: np.ndarray, indices: list[np.ndarray], where: np.ndarray
     None where one does not, or lies outside where it counts.
     """
     width = max((i.ndim for i in indices), default=0)
-    found = source
+    lines: list[np.ndarray] = []
     at: list[int] = []
     for index, length in zip(indices, source.shape, strict=True):
         moving = [d - index.ndim + width for d, n in enumerate(index.shape) if n != 1]
@@ -411,8 +410,12 @@ def _along_axes(source: np.ndarray, indices: list[np.ndarray], where: np.ndarray
             if where is None or np.any(where & outside):
                 return None
             index = np.clip(index, 0, length - 1)  # whatever is there
-        line, axis = index.reshape(-1).astype(np.int64), len(at)  # narrow differences would wrap
-        if not moving:
+        lines.append(index.reshape(-1).astype(np.int64))  # narrow differences would wrap
+        at += moving
+    found = source  # nothing is taken before all indices are known to fit: two along one dimension would be a square
+    axis = 0
+    for line in lines:
+        if len(line) == 1:
             found = found.take(line[0], axis=axis) if found.ndim > 1 else found[line[0]]
             continue
         step = int(line[1]) - int(line[0])
@@ -420,7 +423,7 @@ def _along_axes(source: np.ndarray, indices: list[np.ndarray], where: np.ndarray
             found = found[(slice(None),) * axis + (slice(int(line[0]), int(line[-1]) + 1, step),)]
         else:
             found = found.take(line, axis=axis)
-        at += moving
+        axis += 1
     if not at:
         return None
     shape = [1] * width

@@ -250,3 +250,28 @@ def test_reads_along_axes_are_those_of_single_elements(index, is_guarded):
 
     (found,) = te.reference([a, te.compute((5, 4), value)], [data])
     np.testing.assert_array_equal(found, [[one(i, j) for j in range(4)] for i in range(5)])
+
+
+def test_two_indices_along_one_dimension_take_no_square_of_elements():
+    """A recurrence in space reads `state[t - 1, i]` where both indices have an element for each i."""
+    n = 2_000_000  # a square of so many float32 elements does not fit into any memory
+    row = np.arange(n)[None, :]
+    source = np.arange(2 * n, dtype="float32").reshape(2, n)
+    assert np.array_equal(te.reference.__globals__["_gather"](source, [row * 0 + 1, row], None, "state"), source[1:])
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 6), (3, 1, 4)])
+def test_scans_read_along_axes(shape):
+    first = te.placeholder((1, *shape), name="first")
+    state = te.placeholder((4, *shape), name="state")
+    start = te.compute((1, *shape), lambda t, *i: first[(t, *i)], name="start")
+    step = te.compute(
+        (4, *shape), lambda t, *i: state[(t - 1, *i)] + state[(t - 1, *i[:-1], te.max(i[-1] - 1, 0))], name="step"
+    )
+    states = te.scan(start, step, state, name="states")
+    x = np.random.default_rng(0).integers(-9, 9, (1, *shape)).astype("float32")
+    expected = [x[0]]
+    for _ in range(3):
+        previous = expected[-1]
+        expected.append(previous + previous[..., np.maximum(np.arange(shape[-1]) - 1, 0)])
+    assert np.array_equal(te.reference([first, states], [x])[0], np.stack(expected))
