@@ -47,32 +47,20 @@ def _ordered(s: Schedule, roots: Sequence[Stage], guests: dict[Stage, list[Stage
     units: dict[Stage, list[Stage]] = {}
     for x in roots:
         units.setdefault(hosts.get(x, x), []).append(x)
-    needs = {x: _needed(s, x) for x in roots}
+    users = {x: {*s.consumers(x, deep=True)} for x in roots}
+    needs = {x: {y for y in roots if x in users[y]} for x in roots}
     waiting = list(units.values())
     while waiting:
         left = {x for unit in waiting for x in unit}
         unit = next((u for u in waiting if not any(needs[x] & left - {*u} for x in u)), None)
         if unit is None:
             unit = next(u for u in waiting if len(u) > 1 and any(needs[x] & {*u} for x in left - {*u}))
-            between = [
-                x for x in roots if x in left - {*unit} and (needs[x] & {*unit} or any(x in needs[y] for y in unit))
-            ]
+            between = [x for x in roots if x in left - {*unit} and (needs[x] | users[x]) & {*unit}]
             names = ", ".join(x.name for x in between)
             why = f"what is computed between the two needs one and is needed by the other: {names}"
             raise _refused(next(x for x in unit if x.shares is not None), why, "two nests")
         waiting.remove(unit)
         yield unit
-
-
-def _needed(s: Schedule, stage: Stage) -> set[Stage]:
-    """The stages that one depends on."""
-    seen, stack = set[Stage](), list(s.reads(stage))
-    while stack:
-        x = stack.pop()
-        if x not in seen:
-            seen.add(x)
-            stack.extend(s.reads(x))
-    return seen
 
 
 def _refused(guest: Stage, why: str, legal: str) -> LowerError:

@@ -168,7 +168,13 @@ class BlockSchedule(sampling.Sampling):
         loops = self._shown(stage)
         name = block.name if isinstance(block, Block) else str(block)
         if stage.init is not None and name.endswith(_INIT):
-            loops = [*loops[: loops.index(stage.init.outside)], *stage.init.loops.values()]
+            parted_at = stage.init.outside
+            if parted_at not in stage.loops:
+                why = f"{parted_at.full_name} was split or fused away afterwards"
+                self._refuse(f"get_loops({name!r})", why, "decompose_reduction last")
+            outside = stage.loops[: stage.loops.index(parted_at)]
+            inside = [made for x, made in stage.init.loops.items() if x in loops]
+            loops = [*(x for x in outside if x in loops), *inside]
         for host, around in stage.hosts():
             loops = [*(x for x in self._shown(host) if x in around), *loops]
         outer = next((n for n, (inner, _) in self._inner.items() if name in (n, inner.name)), None)
@@ -356,7 +362,7 @@ class BlockSchedule(sampling.Sampling):
         (self._whole.add if preserve_unit_loops else self._whole.discard)(stage.name)
         shown = self._shown(stage)  # directly inside one another, so that they can be fused
         order = [*(x for x in stage.loops if x not in shown), *shown]
-        if order != stage.loops:
+        if order != stage.loops and stage.init is None:  # whose loops stay in the order in which they were parted
             self._do(stage, "reorder", *order)
 
     def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:

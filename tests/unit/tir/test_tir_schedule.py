@@ -489,6 +489,22 @@ def test_loops_that_run_once_are_shown_where_they_are_asked_for() -> None:
         assert [x.name for x in sch.copy().get_loops(block)] == expected
 
 
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("parted_at", ["i", "j", "k"])
+def test_a_parted_reduction_that_is_computed_elsewhere_has_both_blocks(place: int, parted_at: str) -> None:
+    args = program()
+    sch = tir.Schedule(tir.create_prim_func(args))
+    block = sch.get_block("C")
+    loops = {x.name: x for x in sch.get_loops(block)}
+    sch.decompose_reduction(block, loops[parted_at])
+    sch.compute_at(block, sch.get_loops(sch.get_block("D"))[place])
+    hidden = {"i"} if place == 0 else {"i", "j"}
+    assert [x.name for x in sch.get_loops(block) if x.stage.name == "C"] == [x for x in "ijk" if x not in hidden]
+    shown = [x.name.split(".")[0].removesuffix("_init") for x in sch.get_loops(sch.get_block("C_init"))]
+    assert not hidden & set(shown)
+    check_against_reference(args, sch.schedule, "llvm", inputs(), "interpreter")
+
+
 def test_loops_on_both_sides_of_one_that_runs_once_are_fused() -> None:
     a = te.placeholder((4, 6, 8), name="A")
     b = te.compute((4, 6, 8), lambda i, j, k: a[i, j, k] + 1, name="B")
@@ -512,6 +528,14 @@ def case_fuse_around_a_producer(s: tir.Schedule) -> None:
     y, x = s.get_loops(s.get_block("D"))
     s.compute_at(s.get_block("C"), y)
     s.fuse(y, x)
+
+
+def case_loops_of_a_lost_initialisation(s: tir.Schedule) -> None:
+    block = s.get_block("C")
+    i = s.get_loops(block)[0]
+    s.decompose_reduction(block, i)
+    s.split(i, factors=[2, None])
+    s.get_loops(s.get_block("C_init"))
 
 
 def case_split_into_too_few(s: tir.Schedule) -> None:
