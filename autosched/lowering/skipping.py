@@ -62,15 +62,10 @@ FEWEST_LANES, MOST_LANES = 8, 64
 def skip_lanes(loop: For, lanes: int, on_lanes: Callable[[Expr], Expr], an: Analyzer) -> Stmt | None:
     """The loop over that many lanes, if it keeps what is stored under conditions that lanes can ask together; None
     otherwise. `on_lanes` makes an expression over the loop's variable one of all lanes."""
-    if not FEWEST_LANES <= lanes <= MOST_LANES:
+    asked = _asked(loop, an) if FEWEST_LANES <= lanes <= MOST_LANES else None
+    if asked is None:
         return None
-    steps = _Steps.of(loop, an)
-    exact = None if steps is None else steps.changes()
-    if steps is None or exact is None or not any(map(steps.is_state, post_order(exact))):
-        return None
-    roughly = steps.roughly(exact)
-    if is_const(roughly, True) or loop.var not in variables(roughly):
-        return None
+    exact, roughly = asked
     found = Buffer(f"{loop.var.name}.found", (const(2),), INT32, "local")
     lane, count = load(found, const(0)), load(found, const(1))
     numbers = ramp(const(0), 1, lanes)
@@ -93,6 +88,21 @@ def skip_lanes(loop: For, lanes: int, on_lanes: Callable[[Expr], Expr], an: Anal
     left = Let(first, lane, For(rest, const(0), lanes - first, "serial", step(first + rest), ragged=True))
     body = seq(find(None), Store(found, (const(1),), const(0, INT32)), search, left)
     return If(_any(roughly, loop.var, on_lanes), Allocate(found, body))
+
+
+def seldom_changes(loop: For, an: Analyzer) -> bool:
+    """Whether `skip_lanes` would leave out the vectors of a loop, of as many lanes as it asks together."""
+    return _asked(loop, an) is not None
+
+
+def _asked(loop: For, an: Analyzer) -> tuple[Expr, Expr] | None:
+    """When a step may change what is stored, exactly and roughly; None where lanes cannot ask it together."""
+    steps = _Steps.of(loop, an)
+    exact = None if steps is None else steps.changes()
+    if steps is None or exact is None or not any(map(steps.is_state, post_order(exact))):
+        return None
+    roughly = steps.roughly(exact)
+    return None if is_const(roughly, True) or loop.var not in variables(roughly) else (exact, roughly)
 
 
 def _any(condition: Expr, lane: Expr, on_lanes: Callable[[Expr], Expr]) -> Expr:
@@ -132,7 +142,7 @@ class _Steps:
 
     lane: Expr
     stores: Sequence[tuple[Store, tuple[Expr, ...]]]
-    places: dict[Buffer, Expr]
+    places: dict[Buffer, tuple[Expr, ...]]
 
     @staticmethod
     def of(loop: For, an: Analyzer) -> _Steps | None:
@@ -140,12 +150,13 @@ class _Steps:
         stores = [x for x in _stores(loop.body, (), {}) if x is not None]
         if not stores or any(x is None for x in _stores(loop.body, (), {})):
             return None
-        places = {s.buffer: s.indices[0] for s, _ in stores}
+        places = {s.buffer: s.indices for s, _ in stores}
         steps = _Steps(loop.var, stores, places)
         asked = [e for s, under in stores for e in post_order((s.value, *under))]
-        if any(e.dtype.lanes > 1 for e in (*asked, *places.values())):
+        at = [i for indices in places.values() for i in indices]
+        if any(e.dtype.lanes > 1 for e in (*asked, *at)):
             return None  # vector loops inside
-        if len(places) < len(stores) or any(loop.var in variables(i) or _reads(i) for i in places.values()):
+        if len(places) < len(stores) or any(loop.var in variables(i) or _reads(i) for i in at):
             return None
         if any(e.op == "load" and e.value in places and not steps.is_state(e) or is_opaque(e) for e in asked):
             return None
@@ -156,7 +167,8 @@ class _Steps:
 
     def is_state(self, e: Expr) -> bool:
         """Whether an expression loads what some step stores."""
-        return e.op == "load" and e.value in self.places and e.args[0] is self.places[e.value]
+        place = self.places.get(e.value) if e.op == "load" else None
+        return place is not None and all(a is b for a, b in zip(e.args, place, strict=True))
 
     def changes(self) -> Expr | None:
         """When a step may leave another state than it found; None where it always may."""
@@ -200,7 +212,7 @@ def _in_one_comparison(sides: list[Expr]) -> list[Expr]:
         for a, b in (c.args, c.args[::-1]):
             is_number = logical_not(make("isnan", c.dtype, (b,)))
             alone = logical_and(make("isnan", c.dtype, (a,)), is_number)
-            if alone in sides:
+            if any(x is alone for x in sides):
                 either = logical_and(logical_not(compare(_NOT[c.op], *c.args)), is_number)
                 sides = [either if x is c else x for x in sides if x is not alone]
                 break

@@ -18,6 +18,7 @@ from autosched.ir.functions import get_global_func, numpy_of
 from autosched.ir.ops import as_type, evaluated
 from autosched.te.contraction import contraction
 from autosched.te.extern import ExternOp
+from autosched.te.reducers import takes_any_order
 from autosched.te.reduction import Combiner, Reduction
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
@@ -29,8 +30,9 @@ Values = dict[Tensor, Any]
 UFUNCS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
 #: So many points of a scatter are evaluated at once.
 LONG_SCATTER = 2**18
-#: Reductions of so many terms are done by `numpy.einsum` where they are sums of products.
-LONG = 32
+#: Reductions of so many terms are done by `numpy.einsum` where they are sums of products, and else many at once: the
+#: terms of so many points, at most.
+LONG, AT_ONCE = 32, 2**20
 
 
 #: draws the direction in which floats are rounded, while `spread` evaluates
@@ -249,7 +251,56 @@ def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Val
         found = contraction(body, op.axis, grid, env, values, _evaluate)
         if found is not None:
             return [as_type(found, op.dtype)]
+        if takes_any_order(body.value.combiner) and 0 < prod(shape) * LONG <= AT_ONCE:
+            return _block_by_block(op, shape, spans, env, values)
     return _point_by_point(op, shape, env, values)
+
+
+def _block_by_block(
+    op: ComputeOp, shape: tuple[int, ...], spans: list[range], env: Environment, values: Values
+) -> list[np.ndarray]:
+    """A reduction with a combiner that takes any order: many of its points at once, halved until one is left."""
+    reduction: Reduction = op.body[0].value
+    combiner, (sources, condition, inits) = reduction.combiner, reduction.parts(op.body[0].args)
+    types = [e.dtype for e in sources]
+    wide = _accumulators(reduction, types)
+    nothing = _terms(reduction.identity(types), wide, env, values)
+    totals = [np.broadcast_to(b, shape) for b in _terms(inits, wide, env, values) or nothing]
+    whole, most = len(spans), max(1, AT_ONCE // max(1, prod(shape)))
+    while whole > 1 and prod(map(len, spans[whole - 1 :])) <= most:
+        whole -= 1
+    at, inner = whole - 1, spans[whole:]  # axis `at` is cut, those behind it are taken whole
+    length = max(1, most // prod(map(len, inner)))
+    pieces = [spans[at][i : i + length] for i in range(0, len(spans[at]), length)]
+    grids = {a.var: env[a.var].reshape(*env[a.var].shape, *[1] * (len(spans) - at)) for a in op.axis}
+    for *outer, piece in product(*spans[:at], pieces):
+        points = [*([n] for n in outer), piece, *inner]
+        grid = (*shape, *map(len, points[at:]))
+        local = {**env, **grids}
+        for i, (a, along) in enumerate(zip(reduction.axes, points, strict=True)):
+            places = np.array(along, np.int64)
+            local[a.var] = places[0] if i < at else places.reshape(-1, *[1] * (len(spans) - 1 - i))
+        takes_part = np.broadcast_to(_evaluate(condition, local, values), grid)
+        terms = _terms(sources, wide, local, values, takes_part)
+        terms = [np.where(takes_part, t, n).reshape(*shape, -1) for t, n in zip(terms, nothing, strict=True)]
+        while (left := terms[0].shape[-1]) > 1:
+            rest = [t[..., left // 2 * 2 :] for t in terms]
+            pairs = [[t[..., begin : begin + left // 2] for t in terms] for begin in (0, left // 2)]
+            terms = [np.concatenate(x, axis=-1) for x in zip(_combined(combiner, *pairs), rest, strict=True)]
+        totals = _combined(combiner, totals, [t[..., 0] for t in terms])
+    return [as_type(np.asarray(total), t) for total, t in zip(totals, types, strict=True)]
+
+
+def _terms(
+    exprs: Sequence[Expr], types: Sequence[np.dtype], env: Environment, values: Values, where: np.ndarray | None = None
+) -> list[Any]:
+    return [np.asarray(_evaluate(e, env, values, where)).astype(t) for e, t in zip(exprs, types, strict=bool(exprs))]
+
+
+def _accumulators(reduction: Reduction, types: Sequence[DType]) -> list[np.dtype]:
+    """Sums of float16 lose whole terms: they are wider, and rounded once; what a custom combiner does is its own."""
+    is_wide = not isinstance(reduction.combiner, Combiner)
+    return [np.dtype("float64") if is_wide and t.is_float else t.numpy for t in types]
 
 
 def _scatter(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Values) -> np.ndarray:
@@ -297,12 +348,12 @@ def _point_by_point(
     reduction: Reduction = body.value
     sources, condition, inits = reduction.parts(body.args)
     types = [e.dtype for e in sources]
-    # float16 sums lose whole terms: accumulate wider, round once; what a custom combiner does is its own
-    is_wide = not isinstance(reduction.combiner, Combiner)
-    wide = [np.dtype("float64") if is_wide and t.is_float else t.numpy for t in types]
-    begin = [_evaluate(e, env, values, where) for e in inits or reduction.identity(types) if 0 not in shape]
-    totals = [np.array(np.broadcast_to(np.asarray(b).astype(w), shape)) for b, w in zip(begin, wide, strict=False)]
-    for point in product(*_spans(body, env, values)) if 0 not in shape else ():
+    wide = _accumulators(reduction, types)
+    if 0 in shape:
+        return [np.zeros(shape, t.numpy) for t in types]
+    begin = _terms(inits or reduction.identity(types), wide, env, values, where)
+    totals = [np.array(np.broadcast_to(b, shape)) for b in begin]
+    for point in product(*_spans(body, env, values)):
         local = dict(env)
         local.update({a.var: np.int64(v) for a, v in zip(reduction.axes, point, strict=True)})
         takes_part = np.broadcast_to(_evaluate(condition, local, values, where), shape)
@@ -310,13 +361,11 @@ def _point_by_point(
             takes_part = takes_part & where
         if not takes_part.any():
             continue
-        terms = [
-            np.asarray(_evaluate(e, local, values, takes_part)).astype(w) for e, w in zip(sources, wide, strict=True)
-        ]
+        terms = _terms(sources, wide, local, values, takes_part)
         combined = _combined(reduction.combiner, totals, terms)
-        totals = [np.where(takes_part, new, old) for new, old in zip(combined, totals, strict=True)]
-    if 0 in shape:
-        return [np.zeros(shape, t.numpy) for t in types]
+        if not takes_part.all():
+            combined = [np.where(takes_part, new, old) for new, old in zip(combined, totals, strict=True)]
+        totals = combined
     return [as_type(total, t) for total, t in zip(totals, types, strict=True)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import mul
 
@@ -26,9 +27,10 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import Allocate, Buffer, For, Stmt, Store, walk
+from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, Store, walk
 from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
+from autosched.lowering.skipping import FEWEST_LANES, MOST_LANES, seldom_changes
 from autosched.space.features.memory import Footprints, Machine, is_looked_up
 from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio, total
 
@@ -378,13 +380,14 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
     serial = [x for x in main.loops if x.kind == "serial"]
     moved = frozenset(v for i in main.store.indices for v in variables(i))
     apart = of_the_last(serial, lambda at: serial[at].extent if serial[at].var in moved else const(1), const(1))
+    asked = _asked_together(main, prints.an)
     return {
         "lanes": main.lanes,
         "vector_bytes": width,
         "vector_fill": ratio(width, _registers(main, machine) * machine.vector_bytes),
         "unrolled": product(main.copies),
         "accumulators": stored,
-        "independent_sums": stored * apart,
+        "independent_sums": stored * apart * asked,
         "live_vectors": live,
         "spilled_vectors": maximum(live - machine.registers, 0),
         "spills": total(spilled),
@@ -394,6 +397,20 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         "innermost_extent": of_the_last(serial, lambda at: serial[at].extent, const(1)),
         "loops": total(select(x.extent > 1, 1, 0) for x in serial),
     }
+
+
+def _asked_together(site: Site, an: Analyzer) -> Expr:
+    """Lanes that only ask whether they would change a result, in vectors most of which are left out: branches are
+    foreseen, so that none waits for the one before. 1 of other loops."""
+    if not site.loops or site.loops[-1].kind != "vectorize":
+        return const(1)
+    body = site.loops[-1].body
+    while isinstance(body, If) and not any(e.op == "load" for e in post_order(body.condition)):
+        body = body.then  # where a row ends, the loop is cut
+    if not seldom_changes(replace(site.loops[-1], body=body), an):
+        return const(1)
+    few, many = (compare(*x) for x in (("ge", site.lanes, FEWEST_LANES), ("le", site.lanes, MOST_LANES)))
+    return select(logical_and(few, many), site.lanes, 1)
 
 
 def _stored(site: Site, machine: Machine) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from autosched import te
 from autosched.errors import BuildError
 from autosched.ir.dtype import SCALAR_DTYPES, dtype, is_float
+from autosched.te.reference import LONG
 from autosched.te.tensor import MAX_DEPTH, Tensor
 
 n, m = te.var("n"), te.var("m")
@@ -451,3 +453,41 @@ def test_outputs_have_memory_of_their_own() -> None:
     assert [f.tolist() for f in found] == [given.tolist(), *[(given + 1).tolist()] * 2]
     assert all(f.flags.owndata and f.flags.writeable for f in found)
     assert not any(np.shares_memory(a, b) for a, b in itertools.combinations([given, *found], 2))
+
+
+@pytest.mark.parametrize("at_once", [2**20, 7 * LONG, LONG])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize(("shape", "spans"), [((), (40,)), ((3,), (50,)), ((2,), (5, 13)), ((2,), (4, 3, 11))])
+@pytest.mark.parametrize("masked", [False, True])
+def test_reductions_are_the_same_in_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: int,
+    dtype: str,
+    shape: tuple[int, ...],
+    spans: tuple[int, ...],
+    masked: bool,
+) -> None:
+    """Whole, or in pieces that end within an axis: minima, products, and where the largest is, the first of equals."""
+    monkeypatch.setattr(sys.modules["autosched.te.reference"], "AT_ONCE", at_once)
+    rng = np.random.default_rng(len(spans))
+    x = rng.integers(0, 7, (*shape, *spans)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[rng.random(x.shape) < 0.05] = np.nan
+    X = te.placeholder(x.shape, dtype, name="X")
+    k = [te.reduce_axis((0, n), f"k{i}") for i, n in enumerate(spans)]
+    where = {"where": k[0] % 3 != 1} if masked else {}
+
+    def reduced(reduce: Callable[..., Any], name: str) -> Any:
+        return te.compute(shape, lambda *i: reduce(X[(*i, *k)], axis=k, **where), name=name)
+
+    least, product, (at, largest) = reduced(te.min, "least"), reduced(te.prod, "product"), reduced(te.argmax, "largest")
+    found = te.reference([X, least, product, at, largest], [x])
+    kept = [i for i in range(spans[0]) if not masked or i % 3 != 1]
+    places = np.arange(np.prod(spans)).reshape(spans)[kept].reshape(-1)
+    terms = x.reshape(*shape, -1)[..., places]
+    np.testing.assert_array_equal(found[0], terms.min(axis=-1))
+    with np.errstate(over="ignore"):
+        wide = np.float64 if x.dtype.kind == "f" else x.dtype
+        np.testing.assert_array_equal(found[1], terms.prod(axis=-1, dtype=wide).astype(dtype))
+    np.testing.assert_array_equal(found[2], places[terms.argmax(axis=-1)])
+    np.testing.assert_array_equal(found[3], terms.max(axis=-1))
