@@ -259,7 +259,8 @@ def _reduce(op: ComputeOp, shape: tuple[int, ...], env: Environment, values: Val
 def _block_by_block(
     op: ComputeOp, shape: tuple[int, ...], spans: list[range], env: Environment, values: Values
 ) -> list[np.ndarray]:
-    """A reduction with a combiner that takes any order: many of its points at once, halved until one is left."""
+    """A reduction with a combiner that takes any order: many of its points at once, neighbours combined until one is
+    left."""
     reduction: Reduction = op.body[0].value
     combiner, (sources, condition, inits) = reduction.combiner, reduction.parts(op.body[0].args)
     types = [e.dtype for e in sources]
@@ -274,7 +275,7 @@ def _block_by_block(
     pieces = [spans[at][i : i + length] for i in range(0, len(spans[at]), length)]
     grids = {a.var: env[a.var].reshape(*env[a.var].shape, *[1] * (len(spans) - at)) for a in op.axis}
     for *outer, piece in product(*spans[:at], pieces):
-        points = [*([n] for n in outer), piece, *inner]
+        points: list[Sequence[int]] = [*([n] for n in outer), piece, *inner]
         grid = (*shape, *map(len, points[at:]))
         local = {**env, **grids}
         for i, (a, along) in enumerate(zip(reduction.axes, points, strict=True)):
@@ -285,7 +286,7 @@ def _block_by_block(
         terms = [np.where(takes_part, t, n).reshape(*shape, -1) for t, n in zip(terms, nothing, strict=True)]
         while (left := terms[0].shape[-1]) > 1:
             rest = [t[..., left // 2 * 2 :] for t in terms]
-            pairs = [[t[..., begin : begin + left // 2] for t in terms] for begin in (0, left // 2)]
+            pairs = [[t[..., begin : left // 2 * 2 : 2] for t in terms] for begin in (0, 1)]
             terms = [np.concatenate(x, axis=-1) for x in zip(_combined(combiner, *pairs), rest, strict=True)]
         totals = _combined(combiner, totals, [t[..., 0] for t in terms])
     return [as_type(np.asarray(total), t) for total, t in zip(totals, types, strict=True)]

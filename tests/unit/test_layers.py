@@ -148,6 +148,7 @@ STRICTER: dict[str, tuple[str, ...]] = {
         "ir.functions",
         "ir.ops",
         "te.contraction",
+        "te.reducers",
         "te.reduction",
         "te.extern",
         "te.scan",

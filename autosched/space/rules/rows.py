@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, takewhile
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, is_const, is_index, variables
@@ -40,6 +40,8 @@ LINE = 64
 MOST_VECTORS = 32
 #: Vectors at least in a row whose first and last ones ask where they are.
 VECTORS_OF_BORDERED = 4
+#: Elements of a little matrix, or planes made in different ways, that are written out together.
+MOST_WRITTEN_OUT = 16
 #: Rows that are written out together; of stages before their readers, and strips of them in a task.
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 FEW_ROWS, STRIPS_OF_TASK = (1, 2, 3, 4), 8
@@ -55,6 +57,7 @@ def steps_over_pixels(plan: Plan, stage: Stage) -> bool:
         not is_map(plan, stage)
         or len(stage.axis) < 3
         or not 1 < (analysis.length(stage.axis[-1]) or SHORT) <= analysis.MOST_CHANNELS
+        or len(mixed_channels(plan, stage)) > 1
     ):
         return False
     return any(any(step not in (0, 1) for step in steps) for steps in _steps_of_pixels(stage))
@@ -94,13 +97,30 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
     block, lane = stage.split(row, factor=plan.knob(stage, "lanes", widths))
     stage.vectorize(lane)
     _stream_stores(plan, stage, lane)
+    apart = [a for a in stage.axis[: len(outer)] if _is_plane(stage, a)]
+    planes = [stage.roots[a] for a in apart]
+    for plane in planes:
+        stage.unroll(plane)
+    outer = [x for x in outer if x not in planes]
     if not outer:
         task, block = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
-        stage.reorder(task, block, lane)
+        stage.reorder(task, block, *planes, lane)
         stage.parallel(task)
         plan.offer(stage, task=task, block=block)
         return
-    _strips(plan, stage, outer, block, [lane])
+    _strips(plan, stage, outer, block, [*planes, lane], analysis.iterations(apart))
+
+
+def _is_plane(stage: Stage, axis: IterVar) -> bool:
+    """Whether the elements of a few planes are made in different ways: written out together, each is made in its own,
+    and what they share is loaded once.
+
+    for k in 3: for y, x: C[k, y, x] = Y if k == 0 else ..   ->   for y, x.o: C[0, y, x.o] = Y; C[1, y, x.o] = ..
+    """
+    if not 1 < (analysis.length(axis) or LONG) <= MOST_WRITTEN_OUT:
+        return False
+    conditions = (e.args[0] for e in post_order(stage.body) if e.op in ("select", "if_then_else"))
+    return any(variables(condition) == {axis.var} for condition in conditions)
 
 
 def _is_made_of_rows(plan: Plan, stage: Stage) -> bool:
@@ -165,9 +185,32 @@ def runs(stage: Stage) -> list[list[IterVar]]:
     return found
 
 
+def mixed_channels(plan: Plan, stage: Stage) -> list[IterVar]:
+    """The innermost axes that are the few channels of a pixel, or the elements of a little matrix, if these are made in
+    different ways, or of other ones: lanes along a row would differ then. Else none."""
+    if not is_map(plan, stage):
+        return []
+    inner = [*takewhile(lambda a: 1 < (analysis.length(a) or LONG) <= analysis.MOST_CHANNELS, stage.axis[:0:-1])]
+    inner = inner[1::-1]  # of more axes than two, the outer ones are loops
+    if len(inner) > 1 and _are_elements(stage, inner):
+        return inner
+    return inner[-1:] if mixes_channels(plan, stage) else []
+
+
+def _are_elements(stage: Stage, axes: list[IterVar]) -> bool:
+    """Whether a condition or a division asks which element of a little matrix it is, or some of what it is made of has
+    rows and some has columns."""
+    own = {a.var for a in axes}
+    for e in post_order([*stage.body, *(i for a in analysis.accesses(stage) for i in a.indices)]):
+        if e.op in ("select", "if_then_else", "floordiv", "floormod") and own & variables(e.args[0]):
+            return True
+    found = {frozenset(a.var for a in axes if read.mentions(a)) for read in analysis.accesses(stage)}
+    return any(not (x <= y or y <= x) for x, y in combinations(found, 2))
+
+
 def mixes_channels(plan: Plan, stage: Stage) -> bool:
-    """Whether the few channels of a pixel are made in different ways, or of other channels: lanes along a row would
-    differ by channel then. It looks through stages that are not settled yet, and of which each element is used once."""
+    """Whether the innermost axis is such; it looks through stages that are not settled yet, and of which each element
+    is used once."""
     if not is_map(plan, stage) or len(stage.axis) < 2:
         return False
     waiting = [(stage, stage.axis[-2], stage.axis[-1])]
@@ -200,20 +243,28 @@ def _is_decided_by(stage: Stage, axis: IterVar) -> bool:
     return any(axis.var in variables(condition) for condition in decisions)
 
 
-@rule(when=mixes_channels)
+@rule(when=lambda plan, stage: bool(mixed_channels(plan, stage)))
 def planes_of_pixels(plan: Plan, stage: Stage) -> None:
     """Pixels whose channels differ: a vector of pixels for each channel, which are stored interleaved.
 
     for x: for c: C[x, c] = f(A[x, 0], A[x, 1], c)   ->   for x.o: unroll c: C[x.o*16 : x.o*16+16, c] = f(.., c)
     """
-    *outer, x, c = (stage.roots[a] for a in stage.axis)
-    widths = long_lanes(plan.machine, types_of(stage), analysis.length(stage.axis[-2]))
-    block, lane = stage.split(x, factor=plan.knob(stage, "lanes", widths))
-    stage.reorder(block, c, lane)
-    stage.unroll(c)
+    *outer, x = stage.axis[: -len(mixed_channels(plan, stage))]
+    channels = [stage.roots[c] for c in stage.axis[len(outer) + 1 :]]
+    widths = long_lanes(plan.machine, types_of(stage), analysis.length(x))
+    if len(channels) > 1:  # many vectors at once, interleaved by shuffles: of narrow ones there are fewer
+        widths = sorted({max(2, widths[0] // 4), max(2, widths[0] // 2)})
+    block, lane = stage.split(stage.roots[x], factor=plan.knob(stage, "lanes", widths))
+    stage.reorder(block, *channels, lane)
+    for c in channels:
+        stage.unroll(c)
     stage.vectorize(lane)
     if outer:
-        _strips(plan, stage, outer, block, [c, lane])
+        written_out = analysis.iterations(stage.axis[-len(channels) :])
+        _strips(plan, stage, [stage.roots[a] for a in outer], block, [*channels, lane], written_out)
+    elif len(channels) > 1:
+        task, _ = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
+        stage.parallel(task)
     else:
         stage.parallel(block)
 
@@ -257,14 +308,15 @@ def blocks_of_rows(plan: Plan, stage: Stage) -> None:
         stage.parallel(task)
 
 
-def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop]) -> None:
-    """Tasks of strips of rows, each walked block after block; `inside` is a block."""
+def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop], written_out: int = 1) -> None:
+    """Tasks of strips of rows, each walked block after block; `inside` is a block, of which so much is written out."""
     *outer, y = outer
-    shares = neighbours_share(stage, stage.axis[len(outer)])
+    axis = next((a for a in stage.axis if stage.roots[a] is y), stage.axis[-1])  # or a part of the last one
+    shares = neighbours_share(stage, axis)
     strip, line = stage.split(y, factor=plan.knob(stage, "rows", ROWS if shares else (1, 2, 4)))
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
     if shares:
-        _limit_written_out(plan, stage, types_of(stage))
+        _limit_written_out(plan, stage, types_of(stage), written_out)
         limit_colliding_rows(plan, stage)
         stage.reorder(*outer, task, strip, block, line, *inside)
         stage.unroll(line)
@@ -276,13 +328,14 @@ def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: li
     plan.offer(stage, task=task, strip=strip, **({"block": block} if in_vectors else {}))
 
 
-def _limit_written_out(plan: Plan, stage: Stage, types: list[DType]) -> None:
-    """The rows of a strip that are written out, each some vectors wide, must stay few."""
+def _limit_written_out(plan: Plan, stage: Stage, types: list[DType], planes: int = 1) -> None:
+    """The rows of a strip that are written out, in some planes, each some vectors wide, must stay few."""
     lanes, rows = (plan.knob_of(stage, what) for what in ("lanes", "rows"))
     widest = max(t.bytes for t in types)
     if lanes is not None and rows is not None:
         most = MOST_VECTORS * plan.machine.vector_bytes // widest
-        plan.s.constrain(lanes * rows <= most, f"more than {MOST_VECTORS} vectors written out")
+        together = max(1, planes // analysis.MOST_CHANNELS)
+        plan.s.constrain(lanes * rows * together <= most, f"more than {MOST_VECTORS} vectors written out")
 
 
 def limit_colliding_rows(plan: Plan, stage: Stage) -> None:
@@ -340,10 +393,10 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
     host = stage.attach.stage
     if host is not None and not at_root and len(stage.axis) < len(host.axis) - _has_channels(host):
         return  # a few elements, one for each row
-    channel: list[Loop] = []
-    if mixes_channels(plan, stage):
-        *outer, row, c = (stage.roots[a] for a in stage.axis)
-        n, channel = analysis.length(stage.axis[-2]), [c]
+    channel = [stage.roots[c] for c in mixed_channels(plan, stage)]
+    if channel:
+        *outer, row = (stage.roots[a] for a in stage.axis[: -len(channel)])
+        n = analysis.length(stage.axis[len(outer)])
     else:
         outer, row, n = _row(stage)
     widths = long_lanes(plan.machine, types, n)
@@ -353,8 +406,9 @@ def loops_of_producer(plan: Plan, stage: Stage) -> None:
     if at_root and outer and not channel and neighbours_share(stage, stage.axis[len(outer) - 1]):
         _strips_of_producer(plan, stage, outer, vector, lane)
         return
-    for c in channel:  # what all channels of a vector of pixels are made of is computed once
-        stage.reorder(vector, c, lane)
+    if channel:  # what all channels of a vector of pixels are made of is computed once
+        stage.reorder(vector, *channel, lane)
+    for c in channel:
         stage.unroll(c)
     stage.vectorize(lane)
     if at_root:

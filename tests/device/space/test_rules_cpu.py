@@ -89,6 +89,73 @@ def test_pixels_in_place_are_whole_rows():
     assert plan.done[plan.s["y"]] == "whole_rows"
 
 
+def planes(kind):
+    """Few planes of which each is made in its own way, before a row, before rows, and between them."""
+    x = te.placeholder((3, 40, 70), name="x")
+
+    def choice(k, i, j):
+        r, g, b = (x[c, i, j] for c in range(3))
+        return te.select(k == 0, r + g, te.if_then_else(k == 1, g - b, (r * b) / 2.0))
+
+    if kind == "row":
+        return x, te.compute((3, 70), lambda k, j: choice(k, 1, j), name="y")
+    if kind == "between":
+        return x, te.compute((40, 3, 70), lambda i, k, j: choice(k, i, j), name="y")
+    if kind == "shared":  # rows of a plane share what they read
+        near = te.compute((2, 38, 68), lambda k, i, j: te.select(k == 0, x[0, i, j + 2], x[0, i + 2, j]), name="y")
+        return x, near
+    return x, te.compute((3, 40, 70), choice, name="y")
+
+
+@pytest.mark.parametrize("kind", ["row", "rows", "between", "shared"])
+def test_planes_made_in_different_ways_are_written_out_together(kind):
+    plan = planned(*planes(kind))
+    assert plan.done[plan.s["y"]] == "whole_rows"
+    *_, plane, lane = (loop for loop in plan.s["y"].loops if loop.kind in ("unroll", "vectorize"))
+    assert (plane.name, plane.kind, lane.kind) == ("k", "unroll", "vectorize")
+    check(planes(kind))
+
+
+def test_planes_that_differ_by_where_their_rows_end_are_loops():
+    x = te.placeholder((4, 40, 70), name="x")
+    y = te.compute((4, 40, 70), lambda k, i, j: te.select(k + j < 70, x[k, i, j], 0.0), name="y")
+    assert [loop.kind for loop in planned(x, y).s["y"].loops].count("unroll") == 0
+
+
+def matrices(kind, n=70):
+    a, v = te.placeholder((n, 3, 3), name="a"), te.placeholder((n, 4), name="v")
+    if kind == "adjugate":
+
+        def minor(m, i, j):
+            (p, q), (u, w) = (((j + 1) % 3, (j + 2) % 3), ((i + 1) % 3, (i + 2) % 3))
+            return a[m, p, u] * a[m, q, w] - a[m, p, w] * a[m, q, u]
+
+        return a, te.compute((n, 3, 3), minor, name="y")
+    if kind == "outer products":
+        return v, te.compute((n, 4, 4), lambda m, i, j: v[m, i] * v[m, j], name="y")
+    if kind == "in batches":
+        b = te.placeholder((5, n, 2, 2), name="b")
+        return b, te.compute(
+            (5, n, 2, 2), lambda s, m, i, j: te.select(i == j, b[s, m, i, j], -b[s, m, j, i]), name="y"
+        )
+    return v, te.compute((n, 2, 2), lambda m, i, j: te.select(i * 2 + j == 3, v[m, 0], v[m, 1] * v[m, 2]), name="y")
+
+
+@pytest.mark.parametrize("kind", ["adjugate", "outer products", "in batches", "decided"])
+def test_elements_of_little_matrices_are_written_out(kind):
+    plan = planned(*matrices(kind))
+    assert plan.done[plan.s["y"]] == "planes_of_pixels"
+    assert [loop.kind for loop in plan.s["y"].loops[-3:]] == ["unroll", "unroll", "vectorize"]
+    check(matrices(kind))
+
+
+def test_little_matrices_of_elements_in_place_are_rows():
+    a = te.placeholder((70, 3, 3), name="a")
+    y = te.compute((70, 3, 3), lambda m, i, j: a[m, i, j] * 2.0, name="y")
+    plan = planned(a, y)
+    assert plan.done[plan.s["y"]] == "whole_rows"
+
+
 def scaled(rows, columns=512, twice=False):
     x = te.placeholder((rows, columns), name="x")
     y = te.compute((rows, columns), lambda i, j: x[i, j] * 2.0, name="y")
