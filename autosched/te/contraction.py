@@ -101,17 +101,20 @@ def contraction(
     where it makes no difference): float64, or int64 for sums of integers.
 
     `spans` gives the range of every spatial and reduce axis. None where `body` is no sum of products
-    of affine reads and of what can be tabulated, or sums of its type would not be exact, or a read is out of bounds.
+    of affine reads and of what can be tabulated, such as a condition; or sums of its type would not be exact, or a read
+    is out of bounds.
     """
     source, condition, *inits = body.args
-    if body.value.combiner != "sum" or inits or not is_const(condition, True) or not all(map(len, spans.values())):
+    if body.value.combiner != "sum" or inits or not all(map(len, spans.values())):
         return None
+    masks = [] if is_const(condition, True) else [condition]
     factors = _factors(source, body.dtype)
     if factors is None:
         return None
     terms = int(np.prod([len(spans[a.var]) for a in body.value.axes], dtype=object))
     if not body.dtype.is_float and (terms > MAX_EXACT_TERMS or sum(f.dtype.bits for f in factors) > 32):
         return None
+    factors += masks
     points = _Points(spans, _divisors(factors, spans), env)
     parts = {v: points.parts(v) for v in spans}
     lengths = {p: len(span) for some in parts.values() for p, span in some.items()}
@@ -136,6 +139,8 @@ def contraction(
     unseen = [lengths[p] for a in body.value.axes for p in parts[a.var] if p not in seen]
     shape = [len(spans[a.var]) if (a.var, 0) in seen else 1 for a in axes]
     result = result.reshape(shape) * float(np.prod(unseen))
+    if masks and not np.isfinite(result).all():
+        return None  # of what is masked, 0 times infinity counts, too
     return result if body.dtype.is_float else result.astype(np.int64)
 
 

@@ -274,7 +274,7 @@ def _block_by_block(
     length = max(1, most // prod(map(len, inner)))
     pieces = [spans[at][i : i + length] for i in range(0, len(spans[at]), length)]
     grids = {a.var: env[a.var].reshape(*env[a.var].shape, *[1] * (len(spans) - at)) for a in op.axis}
-    for *outer, piece in product(*spans[:at], pieces):
+    for outer, piece in product(product(*spans[:at]), pieces):
         points: list[Sequence[int]] = [*([n] for n in outer), piece, *inner]
         grid = (*shape, *map(len, points[at:]))
         local = {**env, **grids}

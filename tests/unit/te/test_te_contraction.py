@@ -68,6 +68,13 @@ def _padded(dtype: str) -> list[Tensor]:
     return [image, weights, te.compute((6, 4, 9), lambda o, i, j: te.sum(taps(o, i, j), axis=[c, y, x]))]
 
 
+def _triangle(dtype: str, sums: str) -> list[Tensor]:
+    a, b = te.placeholder((40, 40), dtype, name="a"), te.placeholder((40, 60), dtype, name="b")
+    k = te.reduce_axis((0, 40), name="k")
+    terms = lambda i, j: a[i, k].astype(sums) * b[k, j].astype(sums)  # noqa: E731
+    return [a, b, te.compute((40, 60), lambda i, j: te.sum(terms(i, j), axis=k, where=k <= i))]
+
+
 CASES = {
     "float32": lambda: _matmul("float32", "float32"),
     "int8 in int32": lambda: _matmul("int8", "int32"),
@@ -80,6 +87,8 @@ CASES = {
     "a divided sum": _divided_sum,
     "padded": lambda: _padded("float32"),
     "padded int8": lambda: _padded("int8"),
+    "masked": lambda: _triangle("float32", "float32"),
+    "masked int8": lambda: _triangle("int8", "int32"),
 }
 
 
@@ -106,6 +115,15 @@ def test_both_ways_agree(make: Callable[[], list[Tensor]], monkeypatch: pytest.M
     (slow,) = te.reference(args, inputs)
     assert quick.dtype == slow.dtype
     np.testing.assert_array_equal(quick, slow)
+
+
+def test_what_is_masked_does_not_count() -> None:
+    args = _triangle("float32", "float32")
+    a, b = _inputs(args)
+    b[20:] = np.inf
+    (found,) = te.reference(args, [np.abs(a) + 1, b])
+    np.testing.assert_array_equal(found[:20], np.tril(np.abs(a) + 1)[:20, :20] @ b[:20])
+    assert np.isinf(found[20:]).all()
 
 
 @pytest.mark.parametrize(
