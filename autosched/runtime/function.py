@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -15,7 +16,7 @@ from autosched.codegen import text_of
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.asm import Loop, hot_loop
 from autosched.codegen.signature import Param
-from autosched.errors import ArgumentTypeError, AutoschedError, check_positive, expect
+from autosched.errors import ArgumentTypeError, AutoschedError, DeviceError, check_positive, expect
 from autosched.ir.dtype import numpy_dtype
 from autosched.ir.functions import get_global_func
 from autosched.runtime import load
@@ -30,6 +31,7 @@ from autosched.runtime.arguments import (
 )
 from autosched.runtime.callbacks import raise_waiting
 from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel, UnavailableKernel
+from autosched.runtime.launch import DeviceCall
 from autosched.runtime.native_call import UNKNOWN, NativeCall
 from autosched.runtime.ndarray import empty
 from autosched.runtime.strided import memory_of
@@ -60,6 +62,7 @@ class CompiledFunction:
         self.target = target
         self.kernel: Kernel = load(artifact, target) if kernel is None else kernel  #: the loaded code
         self._plans: dict[tuple[object, ...], _Plan] = {}
+        self._last: _Plan | None = None  #: which may have buffers on a device
         self._native: NativeCall | None = None
         self._may_be_native = isinstance(self.kernel, DirectKernel)
 
@@ -89,6 +92,9 @@ class CompiledFunction:
             while len(self._plans) >= MAX_PLANS:
                 self._plans.pop(next(iter(self._plans)), None)
         self._plans[key] = plan  # the last now
+        if self._last is not plan and self._last is not None:
+            self._last.free()
+        self._last = plan
         if self._may_be_native:
             self._may_be_native = False
             self._native = cast(DirectKernel, self.kernel).native()
@@ -235,6 +241,10 @@ def load_where_possible(artifact: Artifact, target: Target) -> Kernel:
         return UnavailableKernel(artifact.signature, error)
 
 
+#: The plans that have buffers on a device.
+_KEEPING: weakref.WeakSet[_Plan] = weakref.WeakSet()
+
+
 class _Plan:
     """The state that calls with arrays of the same shapes and layout share; their checks are done."""
 
@@ -252,6 +262,7 @@ class _Plan:
         self._sizes = dict(sizes) if any(p.is_size for p in params) else {}
         self._empty = not any(self._bytes[i] for i in self._outputs)
         self._direct = kernel.prepare(sizes) if isinstance(kernel, DirectKernel) else None
+        self._kept: list[DeviceCall] = []  #: with buffers on a device, for the next call; one, or none
 
     def run(self, arrays: Sequence[Array], addresses: list[int]) -> Any:
         """Run on these arrays, which lie at these addresses."""
@@ -263,13 +274,42 @@ class _Plan:
         elif self._direct is not None:
             self._direct(addresses)
         else:
-            bound = self._kernel.bind(arrays)
-            bound.upload()
-            bound.run()
-            bound.fetch()
+            self._run_on_device(arrays)
         if len(self._outputs) == 1:
             return arrays[self._outputs[0]]
         return tuple([arrays[i] for i in self._outputs])
+
+    def _run_on_device(self, arrays: Sequence[Array]) -> None:
+        """Run with the buffers of the call before, if no other thread has them."""
+        bound: BoundCall
+        try:
+            kept = self._kept.pop()
+        except IndexError:
+            bound = self._bind(arrays)
+        else:
+            kept.rebind(arrays, are_outputs_fresh=self._allocates)
+            bound = kept
+        bound.upload()
+        bound.run()
+        bound.fetch()
+        if isinstance(bound, DeviceCall):
+            bound.let_go()
+            self._kept[:] = [bound]
+            _KEEPING.add(self)
+
+    def _bind(self, arrays: Sequence[Array]) -> BoundCall:
+        """Bind; where a device is full, once more without what other calls have kept there."""
+        try:
+            return self._kernel.bind(arrays)
+        except DeviceError:
+            for plan in tuple(_KEEPING):
+                plan.free()
+            return self._kernel.bind(arrays)
+
+    def free(self) -> None:
+        """Free the buffers on a device that wait for the next call."""
+        self._kept.clear()
+        _KEEPING.discard(self)
 
     def _with_outputs(self, inputs: Sequence[Array], addresses: Sequence[int]) -> tuple[list[Array], list[int]]:
         arrays, places = list(inputs), list(addresses)

@@ -163,6 +163,7 @@ class DeviceCall:
         self._arrays = tuple(a if is_resident(a) else memory_of(a) for a in arrays)
         self._outputs = tuple(p.is_output for p in params)
         self._is_uploaded = False
+        self._are_outputs_fresh = False
         lengths = [(p.name, a.nbytes) for p, a in zip(params, self._arrays, strict=True)]
         lengths += [(name, max(evaluate_dim(n, sizes), 0) * dtype(of).bytes) for name, of, n in plan.device]
         self._check_memory(lengths, device)
@@ -202,27 +203,37 @@ class DeviceCall:
         raise NotImplementedError
 
     def _copy(self, to: Any, source: Any) -> None:
-        """Copy between an array and a buffer, either way."""
+        """Copy between an array and a buffer, either way, and wait."""
         raise NotImplementedError
 
     def _execute(self) -> None:
         """Enqueue all launches and wait."""
         raise NotImplementedError
 
+    def time(self, number: int) -> float:
+        """Seconds per call, by the device's clock."""
+        raise NotImplementedError
+
     def _enter(self) -> None:
         """Prepare this thread for calls of the driver."""
 
-    def _finish(self) -> None:
-        """Wait for copies."""
-
     # -- running --------------------------------------------------------------------------------
+    def rebind(self, arrays: Sequence[Array], *, are_outputs_fresh: bool) -> None:
+        """Take other arrays of the same shapes, all in the host's memory like those before; outputs that are `fresh`
+        have nothing that a kernel might leave out."""
+        self._arrays, self._is_uploaded = tuple(map(memory_of, arrays)), False
+        self._are_outputs_fresh = are_outputs_fresh
+
+    def let_go(self) -> None:
+        """Keep no array alive until the next `rebind`."""
+        self._arrays = ()
+
     def upload(self) -> None:
         """Copy all arrays to the device: outputs too, so that what a kernel leaves out stays as it was."""
         self._enter()
-        for array, buffer in zip(self._arrays, self._buffers, strict=False):
-            if array.nbytes and not is_resident(array):
+        for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
+            if array.nbytes and not is_resident(array) and not (is_output and self._are_outputs_fresh):
                 self._copy(buffer, array)
-        self._finish()
         self._is_uploaded = True
 
     def fetch(self) -> None:
@@ -231,7 +242,6 @@ class DeviceCall:
         for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
             if is_output and array.nbytes and not is_resident(array):
                 self._copy(array, buffer)
-        self._finish()
 
     def run(self) -> None:
         """Execute once and wait; the first run uploads the arrays if nobody did. Raises DeviceError."""

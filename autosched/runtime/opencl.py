@@ -25,6 +25,8 @@ from autosched.target import Target
 
 Array = np.ndarray[Any, Any]
 
+#: The end of a command is noticed after so much more of the time that it took, at most.
+LATE = 0.1
 _IN_FLIGHT = 64  #: launches enqueued before waiting; unbounded queues exhaust drivers
 _LOG_CHARACTERS = 4096
 
@@ -144,7 +146,7 @@ class OpenCLBoundCall(DeviceCall):
 
     # -- running ------------------------------------------------------------------------------
     def _copy(self, to: Any, source: Any) -> None:
-        self._attempt(opencl().enqueue_copy, self._session.queue, to, source, is_blocking=False)
+        self._attempt(opencl().enqueue_copy, self._session.queue, to, source, is_blocking=True)
 
     def _execute(self) -> None:
         self._wait(self._enqueue())
@@ -179,9 +181,6 @@ class OpenCLBoundCall(DeviceCall):
         enqueue, queue = opencl().enqueue_nd_range_kernel, self._session.queue
         return [self._attempt(enqueue, queue, kernel, extents, block) for kernel, extents, block in self._launches]
 
-    def _finish(self) -> None:
-        self._wait([self._attempt(opencl().enqueue_marker, self._session.queue)])
-
     def _attempt(self, action: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Call OpenCL; raise DeviceError where it fails."""
         try:
@@ -200,10 +199,10 @@ class OpenCLBoundCall(DeviceCall):
             return
         done = opencl().command_execution_status.COMPLETE
         self._attempt(self._session.queue.flush)
-        pause = 20e-6
+        begun = time.perf_counter()
         while self._attempt(getattr, events[-1], "command_execution_status") > done:
-            time.sleep(pause)
-            pause = min(pause * 1.5, 2e-3)
+            waited = time.perf_counter() - begun
+            time.sleep(min(max(waited * LATE, 20e-6), 2e-3))
         statuses = [self._attempt(getattr, e, "command_execution_status") for e in events]
         failed = [status for status in statuses if status < done]
         if failed:

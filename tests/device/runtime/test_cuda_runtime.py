@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -71,8 +72,37 @@ def test_calls_timing_and_memory(emulated: EmulatedDriver) -> None:
         a = np.arange(n, dtype=np.int32)
         assert np.array_equal(module(a), a * 2)
     assert emulated.launched == [((1, 1, 1), (32, 1, 1)), ((4, 1, 1), (32, 1, 1))]
-    assert not emulated.memory, "each call gives its memory back"
+    assert len(emulated.memory) == 2, "those of the last call are kept for the next one"
+    before = set(emulated.memory)
+    assert np.array_equal(module(-a), a * -2)
+    assert set(emulated.memory) == before
+    assert np.array_equal(module(a[:7].copy()), a[:7] * 2)
+    assert len(emulated.memory) == 2 and not before & set(emulated.memory), (
+        "other shapes: nothing of the old ones stays"
+    )
     assert module.time(np.arange(9, dtype=np.int32), number=130, repeat=1) == [3e-3 / 130]  # 64 + 64 + 2 launches
+    del module
+    gc.collect()
+    assert not emulated.memory
+
+
+def test_memory_that_others_keep_is_freed_where_there_is_none_left(
+    emulated: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s, args = doubled()
+    first, second = (autosched.build(s, "cuda", args=args) for _ in range(2))
+    a = np.arange(100, dtype=np.int32)
+    first(a)
+    allocate = cuda_driver.Session.allocate
+
+    def scarce(session: cuda_driver.Session, length: int) -> object:
+        if len(emulated.memory) == 2:
+            raise DeviceError("out of memory", asked="test")
+        return allocate(session, length)
+
+    monkeypatch.setattr(cuda_driver.Session, "allocate", scarce)
+    assert np.array_equal(second(a), a * 2)
+    assert np.array_equal(first(a), a * 2)
 
 
 def test_indices_are_wide_where_offsets_might_not_fit(emulated: EmulatedDriver) -> None:

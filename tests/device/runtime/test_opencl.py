@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import struct
 import subprocess
 import sys
 import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -165,6 +168,34 @@ def test_calls_are_independent_and_reusable(kernel: OpenCLKernel) -> None:
         bound.run()
         bound.fetch()
     assert [o[0] for o in outputs] == [14, 2, 4]
+
+
+def test_modules_keep_buffers_between_calls_and_no_arrays() -> None:
+    """Of other shapes, other arrays, outputs that are given or not, and from two threads."""
+    module = Module(doubled(), TARGET)
+    for length in (100, 100, 33, 100):
+        a = np.random.default_rng(length).random(length, dtype=np.float32)
+        for x in (a, a + 1):
+            b = np.full(length, 7, np.float32)
+            assert np.array_equal(module(x), 2 * x)
+            assert module(x, b) is b and np.array_equal(b, 2 * x)
+    kept = weakref.ref(b)
+    del b
+    gc.collect()
+    assert kept() is None
+    inputs = [np.full(5000, k, np.float32) for k in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        assert all((y == 2 * x[0]).all() for x, y in zip(inputs, pool.map(module, inputs), strict=True))
+
+
+def test_outputs_that_are_given_again_stay_where_a_kernel_leaves_them_out() -> None:
+    a, b = vector("a"), vector("b")
+    i = BLOCK * 32 + THREAD
+    some = If(logical_and(i < LENGTH, load(a, minimum(i, LENGTH - 1)) > const(0.0)), Store(b, (i,), load(a, i)))
+    module = Module(compile_opencl(function(blocks(some), a, b), TARGET), TARGET)
+    x = np.array([1, -1, 2, -2], np.float32)
+    for filled in (5, 6):
+        assert module(x, np.full(4, filled, np.float32)).tolist() == [1, filled, 2, filled]
 
 
 def test_what_a_kernel_leaves_out_stays_as_it_was() -> None:
