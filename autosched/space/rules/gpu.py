@@ -50,7 +50,7 @@ from autosched.space.rules.engine import Plan, fuse_all, partial_results, reduce
 from autosched.space.rules.inline import MAX_TAPS, ROOT, adds_too_much, choose_way, common_places, inline
 from autosched.space.rules.rows import neighbours_share
 from autosched.space.rules.sums import may_be_cut
-from autosched.space.rules.tiles import best_rows
+from autosched.space.rules.tiles import best_rows, has_tiles
 from autosched.te.extern import ExternOp
 from autosched.te.tensor import IterVar
 
@@ -96,7 +96,7 @@ def opaque_kernels(plan: Plan, stage: Stage) -> None:
         bind_free_loops(stage)
 
 
-@rule(when=lambda plan, stage: analysis.is_contraction(stage) and not analysis.is_window(stage))
+@rule(when=has_tiles)
 def shared_tiles(plan: Plan, stage: Stage) -> None:
     """Tiles of operands in shared memory, fetched by a work-group together; sums in registers."""
     s = plan.s

@@ -57,12 +57,17 @@ def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
         if not is_own or source in plan.done or source.is_output or len(plan.s.consumers(source)) != 1:
             continue
         if analysis.is_contraction(source):
-            return source
+            return source if has_tiles(plan, source) else None
         if source.is_injective and analysis.uses_each_once(source) and not analysis.is_opaque(source):
             found = contraction_below(plan, source)
             if found is not None:
                 return found
     return None
+
+
+def has_tiles(plan: Plan, stage: Stage) -> bool:
+    """Whether sums are made in tiles that an epilogue may be done in: windows are none for kernels."""
+    return analysis.is_contraction(stage) and not (plan.target.is_gpu_style and analysis.is_window(stage))
 
 
 def _is_epilogue(plan: Plan, stage: Stage) -> bool:

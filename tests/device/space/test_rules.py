@@ -470,6 +470,22 @@ def test_pixels_whose_channels_differ_have_a_work_item_each() -> None:
     _sources((x, out), target)
 
 
+@pytest.mark.parametrize("target", [OPENCL, OPENCL_CPU], ids=["gpu", "cpu"])
+def test_what_is_done_with_the_sums_of_a_window_has_work_items(target: Target) -> None:
+    """The quotient of two sums over a window of weights: no kernel of any of them is one work-item's."""
+    x, w = te.placeholder((20, 36), name="x"), te.placeholder((5, 5), name="w")
+    (a, b), (u, v) = ([te.reduce_axis((0, 5), n) for n in names] for names in ("ab", "uv"))
+    alike = te.compute((16, 32, 5, 5), lambda i, j, p, q: w[p, q] * te.exp(x[i + p, j + q] - x[i, j]), name="alike")
+    sums = te.compute((16, 32), lambda i, j: te.sum(alike[i, j, a, b] * x[i + a, j + b], axis=[a, b]), name="sums")
+    whole = te.compute((16, 32), lambda i, j: te.sum(alike[i, j, u, v], axis=[u, v]), name="whole")
+    out = te.compute((16, 32), lambda i, j: sums[i, j] / whole[i, j], name="out")
+    for sketch in Workload("w", (x, w, out)).search_space(target, {}, "auto").sketches:
+        stages = sketch.schedule().stages
+        kernels = [s for s in stages if not s.is_placeholder and s.attach.kind == "root"]
+        assert all(any(loop.thread for loop in s.loops) for s in kernels), sketch.name
+    _sources((x, w, out), target)
+
+
 def test_lanes_are_those_of_the_device() -> None:
     def lanes(target: Target) -> tuple[int, ...]:
         x = te.placeholder((64, 64), name="x")
