@@ -177,7 +177,7 @@ class CompiledFunction:
         session = getattr(self.kernel, "session", None) if any(map(is_resident, complete)) else None
         copies = {i: a for i, a in enumerate(complete) if is_resident(a) and cast(Any, a).memory.session is not session}
         placed = [cast(Any, a).numpy() if i in copies else a for i, a in enumerate(complete)]
-        bound = self.kernel.bind(placed)
+        bound = _bind(self.kernel, placed)
         bound.upload()
         yield bound
         bound.fetch()
@@ -285,7 +285,7 @@ class _Plan:
         try:
             kept = self._kept.pop()
         except IndexError:
-            bound = self._bind(arrays)
+            bound = _bind(self._kernel, arrays)
         else:
             kept.rebind(arrays, are_outputs_fresh=self._allocates)
             bound = kept
@@ -296,15 +296,6 @@ class _Plan:
             bound.let_go()
             self._kept[:] = [bound]
             _KEEPING.add(self)
-
-    def _bind(self, arrays: Sequence[Array]) -> BoundCall:
-        """Bind; where a device is full, once more without what other calls have kept there."""
-        try:
-            return self._kernel.bind(arrays)
-        except DeviceError:
-            for plan in tuple(_KEEPING):
-                plan.free()
-            return self._kernel.bind(arrays)
 
     def free(self) -> None:
         """Free the buffers on a device that wait for the next call."""
@@ -330,6 +321,18 @@ class _Plan:
             for i, j in self._pairs:
                 if spans_overlap(addresses[i], self._bytes[i], addresses[j], self._bytes[j]):
                     check_arrays(self._signature, arrays)
+
+
+def _bind(kernel: Kernel, arrays: Sequence[Array]) -> BoundCall:
+    """Bind; where a device is full, once more without what other calls have kept there."""
+    try:
+        return kernel.bind(arrays)
+    except DeviceError:
+        if not _KEEPING:
+            raise
+        for plan in tuple(_KEEPING):
+            plan.free()
+        return kernel.bind(arrays)
 
 
 # -- timing -------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ them, each failure made smaller: `python -m autosched.testing.fuzz --seeds 0:100
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 import numpy as np
 import pytest
