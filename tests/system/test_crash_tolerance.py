@@ -58,7 +58,7 @@ def test_a_crash_costs_one_test(tmp_path: Path, crashing: tuple[int, ...]) -> No
     for name, crashes in (("a", ()), ("b", crashing), ("c", ())):
         (tmp_path / f"test_{name}.py").write_text(CRASHES.format(count=5, crashing=crashes))
     output = run_pytest(tmp_path)
-    assert f"{len(crashing)} failed, {15 - len(crashing)} passed" in output
+    assert f"{len(crashing)} failed, {15 - len(crashing)} passed" in output, output
     for n in crashing:
         assert f"test_b.py::test_numbers[{n}]" in output
 
