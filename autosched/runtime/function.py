@@ -178,7 +178,6 @@ class CompiledFunction:
         copies = {i: a for i, a in enumerate(complete) if is_resident(a) and cast(Any, a).memory.session is not session}
         placed = [cast(Any, a).numpy() if i in copies else a for i, a in enumerate(complete)]
         bound = _bind(self.kernel, placed)
-        bound.upload()
         yield bound
         bound.fetch()
         for i, a in copies.items():  # they lie on another device than the code runs on
@@ -289,7 +288,7 @@ class _Plan:
         else:
             kept.rebind(arrays, are_outputs_fresh=self._allocates)
             bound = kept
-        bound.upload()
+            bound.upload()
         bound.run()
         bound.fetch()
         if isinstance(bound, DeviceCall):
@@ -324,15 +323,19 @@ class _Plan:
 
 
 def _bind(kernel: Kernel, arrays: Sequence[Array]) -> BoundCall:
-    """Bind; where a device is full, once more without what other calls have kept there."""
+    """Bind and upload; where a device is full, once more without what other calls have kept there. OpenCL takes memory
+    when it is first used."""
     try:
-        return kernel.bind(arrays)
+        bound = kernel.bind(arrays)
+        bound.upload()
     except DeviceError:
         if not _KEEPING:
             raise
         for plan in tuple(_KEEPING):
             plan.free()
-        return kernel.bind(arrays)
+        bound = kernel.bind(arrays)
+        bound.upload()
+    return bound
 
 
 # -- timing -------------------------------------------------------------------------------------------

@@ -612,3 +612,21 @@ def test_operands_that_a_group_fetches_together_count_once() -> None:
     assert found["bytes_loaded"] == pytest.approx(4 * (3 * products + copied + 64 * 64))
     assert found["shared_bytes"] == pytest.approx(4 * 2 * 8 * 16)
     assert found["bytes_into_l1"] <= found["bytes_loaded"] + found["bytes_stored"]
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_lanes_that_seldom_change_a_result_do_not_wait(guarded: bool) -> None:
+    """Those of an arg-max, in vectors that are asked as a whole; not those of a sum, nor of shorter vectors."""
+    x, k = te.placeholder((9, 250 if guarded else 256), name="x"), te.reduce_axis((0, 250 if guarded else 256), "k")
+    largest = Workload("largest", (x, *te.compute((9,), lambda i: te.argmax(x[i, k], axis=k), name="largest")))
+    total = Workload("total", (x, te.compute((9,), lambda i: te.sum(x[i, k], axis=k), name="total")))
+
+    def independent(w: Workload, lanes: int) -> float:
+        def in_lanes(s: Schedule) -> None:
+            stage = s[w.name]
+            stage.vectorize(stage.split(stage.loops[-1], factor=lanes)[1])
+
+        return features(sketch_of(w, in_lanes))["independent_sums"]
+
+    assert [independent(largest, n) for n in (4, 32, 64)] == pytest.approx([1, 32, 64])
+    assert independent(total, 32) < 32
