@@ -491,3 +491,16 @@ def test_reductions_are_the_same_in_blocks(
         np.testing.assert_array_equal(found[1], terms.prod(axis=-1, dtype=wide).astype(dtype))
     np.testing.assert_array_equal(found[2], places[terms.argmax(axis=-1)])
     np.testing.assert_array_equal(found[3], terms.max(axis=-1))
+
+
+def test_long_reductions_begin_at_first_values() -> None:
+    """Of an arg-max, a pair; a first value that wins stays, wherever the others are combined."""
+    x, first, at = te.placeholder((3, 50), name="x"), te.placeholder((3,), name="first"), te.placeholder((3,), "int32")
+    k, j = te.reduce_axis((0, 50), "k"), te.reduce_axis((0, 50), "j")
+    largest = te.compute((3,), lambda i: te.max(x[i, k], axis=k, init=first[i]), name="largest")
+    place, _ = te.compute((3,), lambda i: te.argmax((j, x[i, j]), axis=j, init=(at[i], first[i])), name="place")
+    a = np.random.default_rng(0).random((3, 50), dtype=np.float32)
+    begin, places = np.array([100, -100, 0], np.float32), np.array([7, 8, 9], np.int32)
+    found = te.reference([x, first, at, largest, place], [a, begin, places])
+    np.testing.assert_array_equal(found[0], np.maximum(a.max(axis=1), begin))
+    assert found[1].tolist() == [7, a[1].argmax(), a[2].argmax()]
