@@ -38,6 +38,8 @@ def _meta(s: Signature) -> Mapping[str, Form]:
                 return place >= 0 and (which == "device" or place < len(s.params))
             case ["size", str() as name]:
                 return name in s.sizes
+            case ["step", 0]:
+                return True
             case ["shared", shared]:
                 return dim.fits(shared)
             case ["scalar", [str() as of, int() | float()]]:
@@ -45,9 +47,19 @@ def _meta(s: Signature) -> Mapping[str, Form]:
         return False
 
     arguments = Form.array(Form("what a kernel gets: [kind, which]", is_argument))
+    def is_loop(x: Any) -> bool:
+        match x:
+            case [number, start, extent] if is_integer(number):
+                return number >= 0 and dim.fits(start) and dim.fits(extent)
+        return False
+
     launch = Fields(
-        {"name": _TEXT, "grid": dims, "block": dims, "shared_bytes": dim, "args": arguments, "when": dim}, ("when",)
-    )
+        {
+            "name": _TEXT, "grid": dims, "block": dims, "shared_bytes": dim, "args": arguments, "when": dim,
+            "loop": Form("the host's loop: [number, start, extent]", is_loop),
+        },
+        ("when", "loop"),
+    )  # fmt: skip
     memory = Fields({"name": _TEXT, "dtype": _TEXT, "elements": dim})
     texts = Form.array(_TEXT, "an array of texts")
     return {

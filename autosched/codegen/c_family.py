@@ -144,6 +144,7 @@ class _Emitter:
     kernels: list[str] = field(default_factory=list)
     launches: list[dict[str, Any]] = field(default_factory=list)
     device: dict[S.Buffer, tuple[Expr, ...]] = field(default_factory=dict)  #: and when there are launches that use it
+    loops: list[S.For] = field(default_factory=list)  #: those that the host runs, one after the other
     names: Names = field(init=False)
     x: Expressions = field(init=False)
 
@@ -157,8 +158,8 @@ class _Emitter:
             self.ranges.note_product(buffer.shape)
             for extent, stride in zip(buffer.shape, buffer.strides, strict=False):  # their sum is an offset
                 self.ranges.note_product([const(buffer.ndim), extent, stride])
-        for launch, when in self._launches(self.function.body, ()):
-            self._kernel(launch, when)
+        for launch, when, loop in self._launches(self.function.body, (), None):
+            self._kernel(launch, when, loop)
         device = [
             {
                 "name": b.name,
@@ -169,24 +170,30 @@ class _Emitter:
         ]
         return Program(self._source(), self.launches, device, self.ranges.peak_dim())
 
-    def _launches(self, s: S.Stmt, when: tuple[Expr, ...]) -> Iterator[tuple[S.Launch, tuple[Expr, ...]]]:
-        """Yield the launches in order, each with its conditions; note device buffers on the way."""
+    def _launches(
+        self, s: S.Stmt, when: tuple[Expr, ...], loop: S.For | None
+    ) -> Iterator[tuple[S.Launch, tuple[Expr, ...], S.For | None]]:
+        """Yield the launches in order, each with its conditions, and the host's loop that it is in; note device buffers
+        on the way."""
         match s:
             case S.Launch():
-                yield s, when
+                yield s, when, loop
             case S.Seq(stmts=stmts):
                 for child in stmts:
-                    yield from self._launches(child, when)
+                    yield from self._launches(child, when, loop)
             case S.Produce(body=body):
-                yield from self._launches(body, when)
+                yield from self._launches(body, when, loop)
             case S.If(condition=condition, then=then, otherwise=otherwise):
-                yield from self._launches(then, (*when, condition))
+                yield from self._launches(then, (*when, condition), loop)
                 if otherwise is not None:
-                    yield from self._launches(otherwise, (*when, logical_not(condition)))
+                    yield from self._launches(otherwise, (*when, logical_not(condition)), loop)
+            case S.For(body=body) if loop is None:
+                self.loops.append(s)
+                yield from self._launches(body, when, s)
             case S.Allocate(buffer=buffer, body=body) if buffer.scope == "global":
                 self.device[buffer] = when
                 self.ranges.note_product(buffer.shape)
-                yield from self._launches(body, when)
+                yield from self._launches(body, when, loop)
             case _:
                 what = f"buffer {s.buffer.name!r}" if isinstance(s, S.Allocate | S.Store) else type(s).__name__
                 raise BuildError(
@@ -196,7 +203,7 @@ class _Emitter:
                 )
 
     # -- one kernel ---------------------------------------------------------------------------
-    def _kernel(self, launch: S.Launch, when: tuple[Expr, ...]) -> None:
+    def _kernel(self, launch: S.Launch, when: tuple[Expr, ...], loop: S.For | None) -> None:
         name = self.names.declare(launch.name)
         names = Names(self.dialect)  # a parameter may hide its kernel: `y` computes y
         self.x.variables.clear()
@@ -204,6 +211,11 @@ class _Emitter:
         roots = [e for s in S.walk(launch.body) for e in S.expressions(s)]
         nodes = post_order(roots)
         params, args = self._parameters(launch, nodes, names)
+        if loop is not None and loop.var in nodes:
+            self.ranges.bind_loop(loop.var, loop.start, loop.extent)
+            self.x.variables[loop.var] = names.declare(loop.var.name), INDEX
+            params.append(f"const {INDEX} {self.x.variables[loop.var][0]}")
+            args.append(["step", 0])
         body, statements = Statements(self.x, names), launch.body
         if self.dialect.of_kernels.regions_preamble:
             parted = part_bodies(launch.body) if self.is_cpu else launch.body
@@ -229,6 +241,7 @@ class _Emitter:
                 "shared_bytes": dim_of(sum((b.elements * b.dtype.bytes for b in _shared_buffers(launch)), const(0))),
                 "args": args,
                 **({"when": dim_of(logical_and(*when))} if when else {}),
+                **({"loop": [self.loops.index(loop), dim_of(loop.start), dim_of(loop.extent)]} if loop else {}),
             }
         )
 

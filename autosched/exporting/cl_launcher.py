@@ -74,11 +74,14 @@ $roles};
 static const size_t starts[] = {
 $starts};
 
-// An argument is the number of a buffer; from BUFFERS on, that of a size; below zero, bytes of a work-group's memory.
+// An argument is the number of a buffer; from BUFFERS on, that of a size, and behind them the step of a loop; below
+// zero, bytes of a work-group's memory.
 struct launch {
   const char *kernel;
   int64_t extents[3], block[3], when;
   int first, count;  // arguments
+  int loop;          // launches of one loop follow each other, and all run for each of its steps; -1: none
+  int64_t start, steps;
 };
 struct plan {
   int64_t bytes[BUFFERS + 1], arguments[ARGUMENTS + 1];
@@ -110,7 +113,7 @@ struct $name {
   cl_kernel kernels[LAUNCHES + 1];
   cl_mem buffers[BUFFERS + 1];
   struct plan plan;
-  int64_t sizes[SIZES + 1];
+  int64_t sizes[SIZES + 1];  // and the step
   int is_ready;
 };
 
@@ -240,6 +243,21 @@ static cl_int launch(struct $name *s, const struct launch *l, cl_kernel kernel) 
   return clEnqueueNDRangeKernel(s->queue, kernel, 3, NULL, all, group, 0, NULL, NULL);
 }
 
+static cl_int launch_all(struct $name *s) {
+  const struct launch *const l = s->plan.launches;
+  for (int i = 0, end; i < LAUNCHES; i = end) {
+    for (end = i + 1; l[i].loop >= 0 && end < LAUNCHES && l[end].loop == l[i].loop;) ++end;
+    for (int64_t step = 0; step < l[i].steps; ++step) {
+      s->sizes[SIZES] = l[i].start + step;
+      for (int k = i; k < end; ++k) {
+        if (l[k].loop >= 0) TRY(set_arguments(s, &l[k], s->kernels[k]));
+        TRY(launch(s, &l[k], s->kernels[k]));
+      }
+    }
+  }
+  return CL_SUCCESS;
+}
+
 static cl_int open_device(struct $name *s, const uint8_t *weights) {
   static const int64_t none[SIZES + 1];
   cl_int error;
@@ -276,7 +294,7 @@ int32_t $name(struct $name *state$takes) {
     if (roles[i] == GIVEN && bytes[i] > 0)
       TRY(clEnqueueWriteBuffer(state->queue, state->buffers[i], CL_FALSE, 0, (size_t)bytes[i], arrays[i], 0, NULL,
                                NULL));
-  for (int i = 0; i < LAUNCHES; ++i) TRY(launch(state, &state->plan.launches[i], state->kernels[i]));
+  TRY(launch_all(state));
   for (int i = 0; i < ARRAYS; ++i)
     if (roles[i] == MADE && bytes[i] > 0)
       TRY(clEnqueueReadBuffer(state->queue, state->buffers[i], CL_FALSE, 0, (size_t)bytes[i], arrays[i], 0, NULL,
@@ -319,7 +337,10 @@ def launcher(f: Interface, code: Artifact, weights: Mapping[int, int] | None = N
     for number, x in enumerate(meta["launches"]):
         rows.append(known.launch(number, x, len(values)))
         for kind, which in x["args"]:
-            values.append(known.argument(len(values), kind, which, len(params), places))
+            if kind == "step":
+                values.append(str(len(buffers) + len(places)))
+            else:
+                values.append(known.argument(len(values), kind, which, len(params), places))
     text = Template(_SOURCE + _RUN).substitute(
         name=NAME,
         arrays=len(params),
@@ -333,7 +354,7 @@ def launcher(f: Interface, code: Artifact, weights: Mapping[int, int] | None = N
         starts=_rows([str(starts.get(i, 0)) for i in range(len(params))] or ["0"]),
         bytes=_rows(buffers or ["0"]),
         arguments=_rows(values or ["0"]),
-        table="".join(rows) or '    {"", {0, 0, 0}, {0, 0, 0}, 0, 0, 0},\n',
+        table="".join(rows) or '    {"", {0, 0, 0}, {0, 0, 0}, 0, 0, 0, -1, 0, 1},\n',
         wide=known.number("is_wide", _wide(meta["index_bound"])),
         helpers=helpers_for(known.statements),
         measured="".join(known.statements),
@@ -368,7 +389,10 @@ class _Known:
             for field, key in (("extents", "grid"), ("block", "block"))
         )
         when = self.number(f"{here}.when", x.get("when", 1))
-        return f'    {{"{x["name"]}", {{{extents}}}, {{{block}}}, {when}, {first}, {len(x["args"])}}},\n'
+        loop, start, extent = x.get("loop", (-1, 0, 1))
+        span = ", ".join(self.number(f"{here}.{field}", d) for field, d in (("start", start), ("steps", extent)))
+        args = f"{first}, {len(x['args'])}, {loop}, {span}"
+        return f'    {{"{x["name"]}", {{{extents}}}, {{{block}}}, {when}, {args}}},\n'
 
     def argument(self, number: int, kind: str, which: Any, arrays: int, sizes: Mapping[str, int]) -> str:
         match kind:

@@ -175,8 +175,8 @@ class CompiledModel:
     def _on_device(self, given: Sequence[Any], runs: int) -> list[Array]:
         """The same, of which each call may be several launches, or none."""
         f = self.executable.module
-        numbered = zip(f.artifact.meta["calls"], LaunchPlan.of(f.artifact).launches, strict=True)
-        numbers = [number for number, launch in numbered if launch.runs({})]
+        calls = f.artifact.meta["calls"]
+        numbers = [calls[place] for place, _ in LaunchPlan.of(f.artifact).in_order({})]
         taken = [np.zeros(len(self.program.calls)) for _ in range(runs)]
         with f.bound(given) as bound:
             for row in taken:

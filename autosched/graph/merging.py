@@ -40,6 +40,7 @@ def merge_launches(program: Program, target: Target) -> Artifact:
     buffers = values.buffers()
     launches: list[dict[str, Any]] = []
     calls: list[int] = []
+    loops: dict[tuple[int, int], int] = {}
     for number, call in enumerate(program.calls):
         kernel = program.kernels[call.kernel]
 
@@ -60,7 +61,11 @@ def merge_launches(program: Program, target: Target) -> Artifact:
             args = [placed(kind, which) for kind, which in launch["args"]]
             shared = evaluate_dim(launch["shared_bytes"], {})
             name = names[call.kernel][launch["name"]]
-            launches.append({"name": name, **plain, "shared_bytes": shared, "args": args})
+            merged = {"name": name, **plain, "shared_bytes": shared, "args": args}
+            if "loop" in launch:
+                which, *span = launch["loop"]
+                merged["loop"] = [loops.setdefault((number, which), len(loops)), *(evaluate_dim(d, {}) for d in span)]
+            launches.append(merged)
             calls.append(number)
     meta = {
         "launches": launches,

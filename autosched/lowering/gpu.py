@@ -11,7 +11,7 @@ from typing import Any
 from autosched.errors import LowerError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import DType
-from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, maximum, minimum, var, variables
+from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, logical_not, maximum, minimum, var, variables
 from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Buffer, Stmt
@@ -23,6 +23,8 @@ from autosched.lowering.verify import check_constant
 
 #: no device has larger groups, so no tree has more steps
 MOST_WORK_ITEMS = 4096
+#: the pragma of a loop that the host runs: each of its iterations launches kernels
+BY_HOST = "by_host"
 
 
 @dataclass(frozen=True)
@@ -192,25 +194,40 @@ class _VirtualThreads:
 
 
 def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:
-    """The root nests as launches, in order, inside the allocations they share.
+    """The root nests as launches, in order, inside the allocations they share and the loops that the host runs.
 
     The kernel of a function `f` is called `f_kernel`; where there are several, `f_B_kernel` computes B.
     """
     names: dict[str, int] = {}
     alone = _count_nests(body) == 1
 
-    def kernels(s: Stmt) -> Stmt:
-        if isinstance(s, S.Allocate | S.Seq):
-            return S.with_children(s, kernels)
+    def kernels(s: Stmt, asked: tuple[Expr, ...] = ()) -> Stmt:
+        """`asked`: conditions on the step, which each kernel asks."""
+        if _is_of_host(s):
+            if isinstance(s, S.If):
+                arms = [kernels(s.then, (*asked, s.condition))]
+                arms += [] if s.otherwise is None else [kernels(s.otherwise, (*asked, logical_not(s.condition)))]
+                return S.seq(*arms)
+            if isinstance(s, S.For):
+                s = replace(s, pragmas=())
+            return S.with_children(s, lambda child: kernels(child, asked))
         base = f"{function}_{s.name}_kernel" if isinstance(s, S.Produce) and not alone else f"{function}_kernel"
         names[base] = names.get(base, 0) + 1
-        return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", s, an)
+        nest = S.If(logical_and(*asked), s) if asked else s
+        return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", nest, an)
 
     return kernels(body)
 
 
+def _is_of_host(s: Stmt) -> bool:
+    """Whether a statement is around kernels, rather than in one."""
+    if isinstance(s, S.Allocate | S.Seq):
+        return True
+    return any(isinstance(x, S.For) and BY_HOST in x.pragmas for x in S.walk(s))
+
+
 def _count_nests(s: Stmt) -> int:
-    return sum(map(_count_nests, S.children(s))) if isinstance(s, S.Allocate | S.Seq) else 1
+    return sum(map(_count_nests, S.children(s))) if _is_of_host(s) else 1
 
 
 def _launch(name: str, body: Stmt, an: Analyzer) -> S.Launch:

@@ -35,8 +35,8 @@ from autosched.lowering.arguments import Binds
 from autosched.lowering.bounds import Realization, Storage, conditions
 from autosched.lowering.double_buffer import in_turns
 from autosched.lowering.extern import opaque_nest
-from autosched.lowering.gpu import GroupReduction, ThreadLoop
-from autosched.lowering.scan import check_private_state, check_work_items
+from autosched.lowering.gpu import BY_HOST, GroupReduction, ThreadLoop
+from autosched.lowering.scan import check_private_state, is_stepped_by_host
 from autosched.lowering.stores import at_once, fetching, stores_to
 from autosched.lowering.tensorize import Tile
 from autosched.lowering.versions import named, specialized
@@ -64,6 +64,7 @@ class _Builder:
     ) -> None:
         self.s, self.real, self.target, self.an, self.passed, self.binds = s, real, target, an, passed, binds
         self.buffers: dict[Tensor, Buffer] = {}
+        self.by_host: set[Loop] = set()  #: loops over time whose steps are kernels
         self.names: dict[Expr, Expr] = {}
 
     # -- buffers --------------------------------------------------------------------------------
@@ -194,7 +195,8 @@ class _Builder:
     def closed(self, loop: Loop, span: tuple[Expr, Expr], body: Stmt, guards: list[Expr]) -> Stmt:
         """The loop around its body. Double-buffered stages are computed one iteration ahead, under the same guards."""
         masked = loop.kind == "vectorize" and loop in predicated(loop.stage)
-        made = For(loop.var, *span, loop.kind, body, loop.thread, pragmas=loop.pragmas, masked=masked)
+        pragmas = (*loop.pragmas, BY_HOST) if loop in self.by_host else loop.pragmas
+        made = For(loop.var, *span, loop.kind, body, loop.thread, pragmas=pragmas, masked=masked)
         ahead = doubled_at(self.s, loop)
         if not ahead:
             return made
@@ -247,9 +249,11 @@ class _Nest:
     def _check_bindings(self) -> None:
         """Raise LowerError unless a stage inside a kernel is computed whole by a work-item, or if shared, by a group.
 
-        Parts of a scan in main memory are left to `check_work_items`.
+        Parts of a scan in main memory are left to `is_stepped_by_host`.
         """
         if self.stage.tensor in self.b.s.scans.storage and self.buffer.scope == "global":
+            return
+        if self.stage.attach.loop in self.b.by_host:
             return
         for loop in self.leaves:
             if loop.thread in ("", VTHREAD) or (loop.thread.startswith("threadIdx") and self.buffer.scope == "shared"):
@@ -522,7 +526,8 @@ class _ScanNest(_Nest):
         self.guards = [g for g in conditions(real, builder.an) if not E.variables(g) & inner]
         self.keep_inside = self._barriers_below(stage)
         if builder.target.is_gpu_style and builder.buffer(stage.tensor).scope == "global":
-            check_work_items(builder.s, stage, builder.real, builder.an)
+            if is_stepped_by_host(builder.s, stage, builder.real, builder.an):
+                builder.by_host.add(stage.scan_loop)
         elif builder.target.is_gpu_style:
             check_private_state(builder.s, stage, builder.real)
 

@@ -1,8 +1,8 @@
-"""Checks of scans in main memory whose places are shared out among work-items.
+"""Scans in main memory whose places are shared out among work-items.
 
-The work-items of a device do not wait for one another between two steps. So a step may only read what its own
-work-item wrote: along a bound axis each place must be a recurrence of its own, and init and updates must give each
-place to the same work-item.
+The work-items of a kernel do not wait for one another between two steps. So either a step only reads what its own
+work-item wrote: along a bound axis each place is a recurrence of its own, and init and updates give each place to the
+same work-item. Or the host runs the loop over time, and what a step computes are kernels.
 """
 
 from __future__ import annotations
@@ -18,17 +18,23 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.te.scan import ScanOp
 
 
-def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], an: Analyzer) -> None:
-    """Raise LowerError if init and updates of a scan in main memory may not be bound as they are."""
+def is_stepped_by_host(s: Schedule, scan: Stage, real: dict[Stage, Realization], an: Analyzer) -> bool:
+    """Whether each step of a scan in main memory is a kernel, or several: the host runs the loop over time.
+
+    Raises LowerError if init and updates may not be bound as they are.
+    """
     op = scan.op
     assert isinstance(op, ScanOp)
     parts = [s.stage(t) for t in (*op.init, *op.update)]
     bound = next((x for part in parts for x in part.loops if _hardware(x)), None)
     time = scan.loops.index(scan.scan_loop) if scan.scan_loop is not None else 0
     around = any(x.thread.startswith("threadIdx") for x in scan.loops[:time])
+    may_step = scan.attach.kind == "root" and scan.loops[0] is scan.scan_loop and not real[scan].blocks
+    if bound is not None and may_step and _look_aside(op, parts, real, an):
+        return True
     _check_steps(s, scan, parts, real, bound is not None or around)
     if bound is None:
-        return
+        return False
     asked = bound.marked_by
     stand_ins: dict[tuple[str, int], Expr] = {}
     plans = [_owners(part, real[part], an, stand_ins) for part in parts]
@@ -39,8 +45,8 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
                     f"a step reads what other work-items wrote along {part.axis[d].name} of {part.name}, "
                     "and nothing makes them wait for one another",
                     asked=asked,
-                    legal=f"bind axes along which a step reads its own place, or compute {scan.name} at a loop "
-                    "bound to blockIdx, in shared memory",
+                    legal=f"bind axes along which a step reads its own place, compute {scan.name} at the root, where each "
+                    "step is a kernel, or at a loop bound to blockIdx, in shared memory",
                 )
             if d and place != plans[0][d][0]:
                 raise LowerError(
@@ -48,6 +54,16 @@ def check_work_items(s: Schedule, scan: Stage, real: dict[Stage, Realization], a
                     asked=asked,
                     legal=f"split and bind the axes of {part.name} as those of {parts[0].name}",
                 )
+    return False
+
+
+def _look_aside(op: ScanOp, parts: list[Stage], real: dict[Stage, Realization], an: Analyzer) -> bool:
+    """Whether a step reads what other work-items wrote."""
+    for part in parts:
+        shared_out = [threads for _, threads in _owners(part, real[part], an, {})]
+        if any(t and d and not (op.is_uniform and op.independent[d - 1]) for d, t in enumerate(shared_out)):
+            return True
+    return False
 
 
 def _check_steps(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, zip_longest
 from math import prod
 from typing import Any, Protocol, cast
 
@@ -39,7 +39,11 @@ class DeviceLimits(Protocol):
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch, as `codegen.c_family.Program` describes it."""
+    """One kernel launch, as `codegen.c_family.Program` describes it.
+
+    Launches of one `loop`, whose number is its first element, follow each other: the host runs all of them for each of
+    its steps, from the second element on, as many as the third. `step` is the one that a launch is for.
+    """
 
     name: str
     grid: tuple[Dim, ...]
@@ -47,10 +51,19 @@ class Launch:
     shared_bytes: Dim
     args: tuple[tuple[str, Any], ...]
     when: Dim = 1
+    loop: tuple[int, Dim, Dim] | None = None
+    step: int = 0
 
     def runs(self, sizes: Mapping[str, int]) -> bool:
         """True if it is for these sizes and has anything to run: drivers call an empty grid an error."""
         return evaluate_dim(self.when, sizes) > 0 and all(evaluate_dim(d, sizes) > 0 for d in (*self.grid, *self.block))
+
+    def steps(self, sizes: Mapping[str, int]) -> range:
+        """The steps of its loop; one, where it is in none."""
+        if self.loop is None:
+            return range(1)
+        _, start, extent = (evaluate_dim(d, sizes) for d in self.loop)
+        return range(start, start + extent)
 
     def extents(self, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Work-groups along x, y and z, and work-items of each."""
@@ -102,6 +115,7 @@ class LaunchPlan:
                     launch["shared_bytes"],
                     tuple((str(kind), value) for kind, value in launch["args"]),
                     launch.get("when", 1),
+                    launch.get("loop") and tuple(launch["loop"]),
                 )
                 for launch in meta["launches"]
             )
@@ -113,6 +127,14 @@ class LaunchPlan:
                 asked=artifact.signature.name,
                 legal="build it again with this version",
             ) from None
+
+    def in_order(self, sizes: Mapping[str, int]) -> Iterator[tuple[int, Launch]]:
+        """The launches of a call, those of a loop once for each step, with their numbers among `launches`."""
+        numbered = enumerate(self.launches)
+        for _, group in groupby(numbered, key=lambda x: -1 - x[0] if x[1].loop is None else x[1].loop[0]):
+            together = [(number, launch) for number, launch in group if launch.runs(sizes)]
+            for step in together[0][1].steps(sizes) if together else ():
+                yield from ((number, replace(launch, step=step)) for number, launch in together)
 
     def is_wide(self, sizes: Mapping[str, int]) -> bool:
         """True if an offset of a call with these sizes might not fit into 32 bits."""
@@ -144,10 +166,10 @@ class DeviceKernel:
     def checked(self, arrays: Sequence[Array], device: DeviceLimits) -> tuple[dict[str, int], list[Launch]]:
         """The sizes of a call and its launches, after all checks. Raises BuildError."""
         sizes = check_arrays(self.signature, arrays)
-        launches = [launch for launch in self.plan.launches if launch.runs(sizes)]
-        for launch in launches:
-            launch.check(sizes, device)
-        return sizes, launches
+        for launch in self.plan.launches:
+            if launch.runs(sizes):
+                launch.check(sizes, device)
+        return sizes, [launch for _, launch in self.plan.in_order(sizes)]
 
 
 class DeviceCall:
@@ -189,6 +211,7 @@ class DeviceCall:
             "param": self._buffers.__getitem__,
             "device": lambda place: self._buffers[len(self._arrays) + place],
             "size": lambda name: index(self._sizes[name]),
+            "step": lambda _: index(launch.step),
             **others,
         }
         values = []

@@ -57,6 +57,9 @@ WINDOW = 64
 STRIP = 4096
 #: Operations of a producer at most that is computed where it is used, so that no expression grows without bound.
 MOST_INLINED = 256
+#: Places of a scan that may have a work-item each for all steps, fewer than which leave a device idle; and how many
+#: more of them a kernel for each step must have.
+FEW_PLACES, LEAST_PLACES = 4096, 64
 #: Kinds of operators that cost something.
 _WORK = ("arith", "bits", "compare", "choice", "cast", "math")
 
@@ -95,7 +98,9 @@ def by_default(s: Schedule, target: Target) -> None:
     for stage in s.stages:
         if s.scans.step_of(stage) and not s.scans.part(stage) and not stage.reduce_axis:
             stage.compute_inline()  # a step inside a kernel has no memory of a size known at run time only
-        if not stage.is_placeholder and stage.attach.kind == "root":
+        if is_of_launched_step(stage, target):
+            _bind_elements(stage, places_of_step(stage))
+        elif not stage.is_placeholder and stage.attach.kind == "root":
             bind_free_loops(stage)
 
 
@@ -104,12 +109,46 @@ def bind_free_loops(stage: Stage) -> None:
     spatial = _free_loops(stage)
     if not spatial:
         return
-    group, item = stage.split(stage.fuse(*spatial), factor=WORK_GROUP)
-    stage.bind(group, "blockIdx.x")
-    stage.bind(item, "threadIdx.x")
+    group, item = _bind_elements(stage, spatial)
     if stage.scan_loop is not None:
         tied = [x for x in stage.loops if x not in (group, item, stage.scan_loop)]
         stage.reorder(group, item, stage.scan_loop, *tied)
+
+
+def _bind_elements(stage: Stage, loops: Sequence[Loop]) -> tuple[Loop, Loop]:
+    group, item = stage.split(stage.fuse(*loops), factor=WORK_GROUP)
+    stage.bind(group, "blockIdx.x")
+    stage.bind(item, "threadIdx.x")
+    return group, item
+
+
+def is_launched_in_steps(scan: Stage, target: Target) -> bool:
+    """Whether a kernel for each step of a scan keeps more of a device busy than one for all of them, whose work-items
+    have the places that do not depend on each other. A core of a CPU is done with a plane before a launch is."""
+    op = scan.op
+    if not isinstance(op, ScanOp) or scan.attach.kind != "root" or not op.spatial_axis_ or all(op.independent):
+        return False
+    if target.limits.get("is_cpu"):
+        return False
+    lengths = [int(n.value) if n.op == "const" else USUAL_LENGTH for n in scan.tensor.shape[1:]]
+    free = math.prod(n for n, is_free in zip(lengths, op.independent, strict=False) if is_free)
+    return free < FEW_PLACES and math.prod(lengths) >= LEAST_PLACES * free
+
+
+def is_of_launched_step(stage: Stage, target: Target) -> bool:
+    """Whether a stage has a kernel in each step of a scan, or in front of them."""
+    scans = stage.schedule.scans
+    scan = stage.attach.stage if scans.part(stage) == "init" else scans.step_of(stage)
+    return scan is not None and stage.attach.kind != "inline" and is_launched_in_steps(scan, target)
+
+
+def places_of_step(stage: Stage) -> list[Loop]:
+    """The loops over places of a stage in a scan, within one step."""
+    scans = stage.schedule.scans
+    if scans.part(stage) == "init":
+        return [x for x in stage.loops if not x.is_reduce]
+    times = [a for i, a in enumerate(stage.axis) if (i == 0 if scans.part(stage) else scans.follows_time(stage, a))]
+    return [x for x in stage.loops if not x.is_reduce and x.root not in times]
 
 
 def _free_loops(stage: Stage) -> list[Loop]:

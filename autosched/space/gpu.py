@@ -35,13 +35,15 @@ def _knob(s: Schedule, stage: Stage, name: str, values: Sequence[int]) -> Any:
     return s.define_knob(name, values)
 
 
-def bind_elements(s: Schedule, stage: Stage, lanes: Sequence[int] = (1, 2, 4)) -> Loop:
-    """All spatial loops of a stage as one: blocks of work-items, each with a vector of neighbours.
+def bind_elements(
+    s: Schedule, stage: Stage, lanes: Sequence[int] = (1, 2, 4), loops: Sequence[Loop] | None = None
+) -> Loop:
+    """Loops of a stage, all spatial ones if not told, as one: blocks of work-items, each with a vector of neighbours.
 
     Neighbouring work-items read neighbouring addresses, which the memory serves at once. Returns the
     loop of work-items; reduce loops, if there are any, stay inside it.
     """
-    row = stage.fuse(*(x for x in stage.loops if not x.is_reduce))
+    row = stage.fuse(*([x for x in stage.loops if not x.is_reduce] if loops is None else loops))
     vectors, lane = stage.split(row, factor=_knob(s, stage, "lanes", lanes))
     block, item = stage.split(vectors, factor=_knob(s, stage, "items", ITEMS))
     stage.bind(block, "blockIdx.x")

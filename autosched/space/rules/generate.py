@@ -94,6 +94,7 @@ def cpu_rules() -> tuple[Rule, ...]:
 def gpu_rules() -> tuple[Rule, ...]:
     """The rules for kernels, in the order in which they are asked."""
     return (
+        gpu.launched_steps,
         gpu.opaque_kernels,
         cpu_kernels.stored_padding,
         inline.always_inline,

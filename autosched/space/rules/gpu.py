@@ -3,6 +3,9 @@
 opaque_kernels          for t: for j: S[t, j] = ..      ->  a work-item for each j:
                                                               for t: S[t, j] = ..
 
+launched_steps          for t: for x:               ->  the host: for t: a kernel, a work-item for a vector of S[t]
+                          S[t, x] = f(S[t-1, ..])
+
 shared_tiles            for i: for j: for k:            ->  a work-group for each block of C:                     S
                           C[i, j] += A[i, k] * B[k, j]        virtual threads, places apart:                      S
                                                                 work-items:                                       S
@@ -42,16 +45,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.default import bind_free_loops
+from autosched.space.default import (
+    bind_free_loops,
+    is_launched_in_steps,
+    is_of_launched_step,
+    places_of_step,
+)
 from autosched.space.gpu import add_up_rows, bind_elements, bind_patches, share
 from autosched.space.rules import analysis
 from autosched.space.rules.analysis import length
 from autosched.space.rules.engine import Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
 from autosched.space.rules.inline import MAX_TAPS, ROOT, adds_too_much, choose_way, common_places, inline
 from autosched.space.rules.rows import neighbours_share
+from autosched.space.rules.scans import is_used_once_in_a_step
 from autosched.space.rules.sums import may_be_cut
 from autosched.space.rules.tiles import best_rows, has_tiles
 from autosched.te.extern import ExternOp
+from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar
 
 #: Sums that one work-item may have in registers, and of those that are CPUs vectors of sums.
@@ -94,6 +104,31 @@ def opaque_kernels(plan: Plan, stage: Stage) -> None:
         stage.compute_inline()  # a step inside a kernel has no memory of a size known at run time only
     elif stage.attach.kind == "root":
         bind_free_loops(stage)
+
+
+def _is_launched(plan: Plan, stage: Stage) -> bool:
+    return is_of_launched_step(stage, plan.target) or is_launched_in_steps(stage, plan.target)
+
+
+@rule(when=_is_launched)
+def launched_steps(plan: Plan, stage: Stage) -> None:
+    """A kernel for each step, which reads what all work-items wrote in the steps before; the host runs the loop.
+
+    for t: for x: S[t, x] = f(S[t-1, around x])   ->   the host, for t: a kernel: S[t, x] = f(S[t-1, around x])
+    """
+    if isinstance(stage.op, ScanOp):
+        return
+    if is_used_once_in_a_step(plan, stage):
+        stage.compute_inline()
+        return
+    places = places_of_step(stage)
+    if stage.is_injective and len(places) > 1:
+        _in_patches(plan, stage, places)
+        return
+    bind_elements(plan.s, stage, (1,) if analysis.adds_up_rows(stage) else lanes_of(plan, stage), places)
+    if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
+        for x in reduce_loops(stage):
+            stage.unroll(x)
 
 
 @rule(when=has_tiles)
@@ -351,7 +386,11 @@ def _is_image(plan: Plan, stage: Stage) -> bool:
 @rule(when=_is_image)
 def patches(plan: Plan, stage: Stage) -> None:
     """Blocks of a row for work-items, a few rows for each; what they share may be in shared memory."""
-    y, *rest = (stage.roots[a] for a in stage.axis)
+    _in_patches(plan, stage, [stage.roots[a] for a in stage.axis])
+
+
+def _in_patches(plan: Plan, stage: Stage, loops: Sequence[Loop]) -> None:
+    y, *rest = loops
     row = fuse_all(stage, rest)
     items, bands = (
         plan.knob(stage, "items", (16, 32, 64, 128)),

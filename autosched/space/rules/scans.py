@@ -294,7 +294,7 @@ def _scan_around(plan: Plan, stage: Stage) -> Stage | None:
     return scans.step_of(stage) or scans.home(stage).stage
 
 
-def _is_used_once_in_a_step(plan: Plan, stage: Stage) -> bool:
+def is_used_once_in_a_step(plan: Plan, stage: Stage) -> bool:
     if not stage.is_injective or plan.s.scans.part(stage) or plan.s.scans.step_of(stage) is None:
         return False
     if analysis.recomputed(stage) <= 1:
@@ -302,7 +302,7 @@ def _is_used_once_in_a_step(plan: Plan, stage: Stage) -> bool:
     return analysis.is_cheap(stage) and not any(r.reduce_axis for r in analysis.readers(stage))
 
 
-@rule(when=_is_used_once_in_a_step)
+@rule(when=is_used_once_in_a_step)
 def inline_in_a_step(plan: Plan, stage: Stage) -> None:
     """What a step uses once, or what is cheap, is computed where the step uses it.
 
