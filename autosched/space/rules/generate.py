@@ -95,6 +95,7 @@ def gpu_rules() -> tuple[Rule, ...]:
     """The rules for kernels, in the order in which they are asked."""
     return (
         gpu.launched_steps,
+        scatters.copies_of_items,
         gpu.opaque_kernels,
         cpu_kernels.stored_padding,
         inline.always_inline,

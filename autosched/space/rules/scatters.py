@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis
+from autosched.space.rules import analysis, gpu
 from autosched.space.rules.analysis import powers
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
 from autosched.space.rules.sums import may_be_cut
@@ -11,6 +11,12 @@ from autosched.te.tensor import ComputeOp
 
 #: Bands that the elements are cut into, and neighbours that are counted apart.
 BANDS, NEIGHBOURS = (2, 4, 8, 16, 32), (1, 2, 4, 8)
+#: Work-items of a device that have copies of all results, and bytes that these take at most.
+COPIES, MOST_COPIES = (8, 32, 128, 512, 2048, 8192), 256 << 20
+#: Work-items of a group, none of which waits for another; on a CPU, which has a task for each group.
+ITEMS, ITEMS_OF_TASK = (32, 64, 128), (1, 4)
+#: Results that keep a device busy if each has a work-item.
+MANY_RESULTS = 4096
 
 
 def _has_rows(plan: Plan, stage: Stage) -> bool:
@@ -71,6 +77,38 @@ def copies_of_bands(plan: Plan, stage: Stage) -> None:
     stage.reorder(*outer, block, total, lane)
     stage.vectorize(lane)
     stage.parallel(fuse_all(stage, [*outer, stage.split(block, factor=plan.knob(stage, "blocks", powers(4, 256)))[0]]))
+
+
+def _numbers_of_copies(plan: Plan, stage: Stage) -> list[int]:
+    """How many work-items may have copies of all results: as many as keep the device busy, or memory has room for."""
+    if not _may_have_copies(plan, stage) or plan.s.scans.step_of(stage) is not None:
+        return []
+    results, values = analysis.points(stage.axis), analysis.iterations(stage.reduce_axis)
+    if results is None:
+        return []
+    room = MOST_COPIES // max(1, results * stage.tensor.dtype.bytes)
+    fits = [n for n in COPIES if n <= min(room, values // 2)]
+    return fits[:2] if gpu.is_cpu(plan) else fits[-2:]
+
+
+@rule(when=lambda plan, stage: bool(_numbers_of_copies(plan, stage)))
+def copies_of_items(plan: Plan, stage: Stage) -> None:
+    """Each work-item has copies of all results for every n-th value; a kernel for each result combines them.
+
+    for k: C[at(k)] += v(k)   ->   work-items b: for k: P[at(..), b] += v(k*n + b);  C[i] = the sum of P[i, ..]
+    """
+    count = plan.knob(stage, "copies", _numbers_of_copies(plan, stage))
+    values, is_cpu = fuse_all(stage, reduce_loops(stage)), gpu.is_cpu(plan)
+    item = stage.split(values, nparts=count)[0] if is_cpu else stage.split(values, factor=count)[1]
+    copies = partial_results(plan, stage, item, "copies_of_items")
+    items = plan.knob(copies, "items", ITEMS_OF_TASK if is_cpu else ITEMS)
+    group, item = copies.split(copies.roots[copies.axis[0]], factor=items)
+    copies.bind(group, "blockIdx.x")
+    copies.bind(item, "threadIdx.x")
+    if is_cpu or not analysis.has_fewer(stage.axis, MANY_RESULTS):
+        gpu.own_kernel(plan, stage)
+    else:
+        gpu.group_reduction(plan, stage)
 
 
 @rule(when=_has_room)
