@@ -319,6 +319,7 @@ class _Emitter:
             "#endif",
             f"typedef INDEX_T {INDEX};",
         ]
+        index += filter(None, [d.of_kernels.index_preamble])
         helpers = ["\n".join(self.x.helpers.definitions())] if self.x.helpers.definitions() else []
         return "\n\n".join(["\n".join(filter(None, head)), "\n".join(index), *helpers, *self.kernels]) + "\n"
 

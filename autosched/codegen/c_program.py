@@ -379,7 +379,9 @@ class _Emitter:
             "// -fno-strict-aliasing: version 12 loses stores to buffers that share a workspace at -O3.",
         ]
         head += [C.strict] if self.strict else []
-        head.append(C.preamble)
+        # in front of headers: a function of theirs that is always inlined has to have the caller's options
+        head += [x for text in gcc.pragmas(self.function.body, self.nodes) for x in ("", text)]
+        head += ["", C.preamble]
         used = "\n".join([text, *defined])
         head += [f"#include <{h}.h>" for h, word in (("stdlib", "malloc"), ("string", "memcpy")) if word in used]
         if "omp_" in used:
@@ -391,7 +393,6 @@ class _Emitter:
         if quiet:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
-        head += [x for text in gcc.pragmas(self.function.body, self.nodes) for x in ("", text)]
         externs = self._externs()
         index = [f"typedef int64_t {INDEX};"] if _mentions([text], INDEX) else []
         blocks = ["\n".join(head), "\n".join(externs), *index, *defined, "\n".join(helpers), *functions]

@@ -40,6 +40,8 @@ class Kernels:
     shared_parameter: str
     shared_declaration: str = ""
     shared_preamble: str = ""
+    #: what every file needs that asks for a work-item's index
+    index_preamble: str = ""
     #: what a file with barriers needs where `codegen/pocl.py` parts the regions between them; "" where it does not
     regions_preamble: str = ""
 
@@ -201,6 +203,16 @@ _OPENCL_PATTERN = (
     r"(char|uchar|short|ushort|int|uint|long|ulong|half|float|double|bool)\d+|" + HELPER_NAMES
 )
 
+#: NVIDIA's compiler for OpenCL makes (long)((int)get_local_id(0) * 3 + 768) of a product and a shift of 64 bits, and
+#: its assembler (driver 580) takes that for something else in some kernels: wrong elements are read. What it knows
+#: nothing of is widened where it is used, in one instruction.
+_NVIDIA_INDICES = """\
+#ifdef __NV_CL_C_VERSION  // driver 580 computes wrong addresses from indices that it widens to 64 bits too early
+static inline int opaque(int i) { int j; asm("mov.b32 %0, %1;" : "=r"(j) : "r"(i)); return j; }
+#define get_group_id(axis) opaque(get_group_id(axis))
+#define get_local_id(axis) opaque(get_local_id(axis))
+#endif"""
+
 OPENCL = Dialect(
     name="opencl",
     contract="#pragma OPENCL FP_CONTRACT ON",
@@ -222,6 +234,7 @@ OPENCL = Dialect(
             for number, axis in enumerate("xyz")
         },
         shared_scope="__local",
+        index_preamble=_NVIDIA_INDICES,
         regions_preamble=PREAMBLE,
         shared_parameter="__local {type}* restrict {name}",
     ),
