@@ -47,6 +47,7 @@ def _meta(s: Signature) -> Mapping[str, Form]:
         return False
 
     arguments = Form.array(Form("what a kernel gets: [kind, which]", is_argument))
+
     def is_loop(x: Any) -> bool:
         match x:
             case [number, start, extent] if is_integer(number):

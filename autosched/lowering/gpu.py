@@ -11,7 +11,19 @@ from typing import Any
 from autosched.errors import LowerError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import DType
-from autosched.ir.expr import Expr, compare, const, is_const, likely, logical_and, logical_not, maximum, minimum, var, variables
+from autosched.ir.expr import (
+    Expr,
+    compare,
+    const,
+    is_const,
+    likely,
+    logical_and,
+    logical_not,
+    maximum,
+    minimum,
+    var,
+    variables,
+)
 from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Buffer, Stmt

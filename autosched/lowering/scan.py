@@ -31,6 +31,7 @@ def is_stepped_by_host(s: Schedule, scan: Stage, real: dict[Stage, Realization],
     around = any(x.thread.startswith("threadIdx") for x in scan.loops[:time])
     may_step = scan.attach.kind == "root" and scan.loops[0] is scan.scan_loop and not real[scan].blocks
     if bound is not None and may_step and _look_aside(op, parts, real, an):
+        _check_kept(s, scan, real)
         return True
     _check_steps(s, scan, parts, real, bound is not None or around)
     if bound is None:
@@ -45,8 +46,8 @@ def is_stepped_by_host(s: Schedule, scan: Stage, real: dict[Stage, Realization],
                     f"a step reads what other work-items wrote along {part.axis[d].name} of {part.name}, "
                     "and nothing makes them wait for one another",
                     asked=asked,
-                    legal=f"bind axes along which a step reads its own place, compute {scan.name} at the root, where each "
-                    "step is a kernel, or at a loop bound to blockIdx, in shared memory",
+                    legal=f"bind axes along which a step reads its own place, compute {scan.name} at the root, where "
+                    "each step is a kernel, or at a loop bound to blockIdx, in shared memory",
                 )
             if d and place != plans[0][d][0]:
                 raise LowerError(
@@ -64,6 +65,17 @@ def _look_aside(op: ScanOp, parts: list[Stage], real: dict[Stage, Realization], 
         if any(t and d and not (op.is_uniform and op.independent[d - 1]) for d, t in enumerate(shared_out)):
             return True
     return False
+
+
+def _check_kept(s: Schedule, scan: Stage, real: dict[Stage, Realization]) -> None:
+    """Raise LowerError for what a step of several kernels leaves for the next one in memory that ends with a kernel."""
+    for x in real:
+        if x.attach.loop is scan.scan_loop and x.scope_given and x.scope != "global":
+            raise LowerError(
+                f"the steps of {scan.name} are kernels, and {x.scope} memory does not outlive the one that computes it",
+                asked=f"{x.name} in {x.scope} storage",
+                legal=f"set_scope('global'), or compute {x.name} at a loop of what reads it",
+            )
 
 
 def _check_steps(

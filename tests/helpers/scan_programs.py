@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autosched import te
+from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
 
 
@@ -118,3 +119,31 @@ def lstm_by_hand(x: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
         c[t] = sigmoid(gates[:, 2]) * c[t - 1] + sigmoid(gates[:, 0]) * np.tanh(gates[:, 1])
         h[t] = sigmoid(gates[:, 3]) * np.tanh(c[t])
     return [h, c]
+
+
+def heat(steps: object, n: object) -> list[Tensor]:
+    """rod[n] -> the state after `steps` times the mean of two neighbours, of which the last is the first's."""
+    rod = te.placeholder((n,), "int32", name="rod")
+    state = te.placeholder((steps + 1, n), "int32", name="state")  # type: ignore[operator]
+    first = te.compute((1, n), lambda _, i: rod[i], name="first")
+    near = te.compute((steps + 1, n), lambda t, i: state[t - 1, (i + 1) % n] * 3, name="near")  # type: ignore[operator]
+    step = te.compute((steps + 1, n), lambda t, i: near[t, i] - state[t - 1, i], name="step")  # type: ignore[operator]
+    return [rod, te.scan(first, step, state, name="states")]
+
+
+def heat_states(rod: np.ndarray, steps: int) -> np.ndarray:
+    rows = [rod]
+    for _ in range(steps):
+        rows.append(np.roll(rows[-1], -1) * 3 - rows[-1])
+    return np.array(rows)
+
+
+def bind_steps(args: list[Tensor], *, inlined: bool) -> Schedule:
+    s = create_schedule(args[-1])
+    if inlined:
+        s["near"].compute_inline()
+    for name in ("first", "step") if inlined else ("first", "near", "step"):
+        group, item = s[name].split("i", factor=32)
+        s[name].bind(group, "blockIdx.x")
+        s[name].bind(item, "threadIdx.x")
+    return s

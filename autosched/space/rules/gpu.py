@@ -143,8 +143,9 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", widths)
     items_y, items_x = plan.knob(stage, "items_y", (4, 8, 16)), plan.knob(stage, "items_x", (8, 16, 32))
     apart = plan.knob(stage, "apart", (1,) if is_cpu(plan) else (1, 2))
-    apart_from = [(x, d) for x in sources if (d := _apart(stage, x, vector)) is not None] if is_cpu(plan) else []
-    dots = bool(apart_from) and sums_of_integers_along_rows(stage, long)
+    apart_from = {x: d for x in sources if (d := _apart(stage, x, vector)) is not None}
+    single = [x for x in sources if len(analysis.reads_of(stage, x)) == 1]
+    dots = is_cpu(plan) and bool(apart_from) and sums_of_integers_along_rows(stage, long)
     most = MOST_VECTORS if dots else max(MOST_SUMS, MOST_VECTORS * widths[-1] if is_cpu(plan) else 0)
     s.constrain(rows * lanes * apart * apart <= most, "the sums do not fit into registers")
     sums, host = _register_sums(plan, stage)
@@ -169,13 +170,15 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
 
     sums.compute_at(host, item_x)
     outer = _sum_loops(plan, stage, sums, long, row, vector, dots)
-    # A CPU's shared memory is memory: tiles there are copies, for which all have to meet.
-    if is_cpu(plan):
-        for source, at in [] if dots else apart_from:
-            _turn(plan, sums, source, at)
-    elif plan.choose(stage, "operands", ["shared", "cached"]) == "shared":
-        for source in sources:
-            _fetch(plan, stage, sums, source, outer, {"threadIdx.x": items_x, "threadIdx.y": items_y})
+    turned: dict[Stage, Stage] = {}
+    if not dots and apart_from and (is_cpu(plan) or plan.choose(stage, "columns", ["turned", "left"]) == "turned"):
+        turned = {x: _turn(plan, sums, x, at) for x, at in apart_from.items()}
+    # A CPU's shared memory is memory: tiles there are copies, for which all have to meet. Of what is read at two places
+    # a tile would hold all that is between them.
+    if single and not is_cpu(plan) and plan.choose(stage, "operands", ["shared", "cached"]) == "shared":
+        for source in single:
+            items = {"threadIdx.x": items_x, "threadIdx.y": items_y}
+            _fetch(plan, stage, sums, turned.get(source, source), outer, items)
 
 
 def _register_sums(plan: Plan, stage: Stage) -> tuple[Stage, Stage]:
@@ -213,8 +216,8 @@ def _apart(stage: Stage, source: Stage, vector: int) -> int | None:
     return None if len(places) != 1 or analysis.has_fewer(others, WORTH_TURNING) else places.pop()
 
 
-def _turn(plan: Plan, sums: Stage, source: Stage, at: int) -> None:
-    """A kernel before stores a tensor so that what neighbouring sums read lies side by side.
+def _turn(plan: Plan, sums: Stage, source: Stage, at: int) -> Stage:
+    """A kernel before, which is returned, stores a tensor so that what neighbouring sums read lies side by side.
 
     C[i, j] += A[i, k] * B[j, k]   ->   T[k, j] = B[j, k];  C[i, j] += A[i, k] * T[k, j]
     """
@@ -222,6 +225,7 @@ def _turn(plan: Plan, sums: Stage, source: Stage, at: int) -> None:
     plan.done[turned] = "cache_read"
     turned.transform_layout(lambda *i: [*i[:at], *i[at + 1 :], i[at]])
     own_kernel(plan, turned)
+    return turned
 
 
 def _sum_loops(plan: Plan, stage: Stage, sums: Stage, long: int, row: int, vector: int, dots: bool) -> Loop:

@@ -16,6 +16,7 @@ import numpy as np
 import opencl_header
 import pytest
 from clean_python import run_clean
+from scan_programs import bind_steps, heat, heat_states
 
 import autosched
 from autosched import te
@@ -182,6 +183,23 @@ def test_kernels_for_opencl_have_a_launcher(tmp_path: Path) -> None:
         np.testing.assert_array_equal(package.blend(a, b), right)
     assert not library_of(library).blend_open(b"missing.cl", None)
     assert "autosched" not in re.sub('"""', "", (tmp_path / "python/blend/__init__.py").read_text().split('"""')[2])
+
+
+@needs_compiler
+def test_a_launcher_runs_the_loops_of_the_host(tmp_path: Path) -> None:
+    args = heat(te.var("steps"), te.var("n"))
+    written = export(autosched.build(bind_steps(args, inlined=False), "opencl", args=args, name="heat"), tmp_path)
+    assert "heat.c" in written.files
+    library = opencl_header.library_path(tmp_path, "heat")
+    (tmp_path / "python" / "heat" / "_heat.abi3.so").write_bytes(library.read_bytes())
+    spec = importlib.util.spec_from_file_location("heat", tmp_path / "python" / "heat" / "__init__.py")
+    assert spec is not None and spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    for steps, n in ((7, 100), (0, 5), (3, 33)):
+        rod, got = np.arange(n, dtype=np.int32), np.empty((steps + 1, n), np.int32)
+        package.heat(rod, got)
+        np.testing.assert_array_equal(got, heat_states(rod, steps))
 
 
 def library_of(path: Path) -> Any:

@@ -401,7 +401,8 @@ def test_code_outside_of_kernels_is_refused() -> None:
         "  bind a loop of every stage to blockIdx.x or threadIdx.x"
     )
     loop = For(var("i", role="loop"), const(0), const(4), "serial", function.body)
-    assert "For is not inside a kernel" in refusal(function.with_body(loop))
+    assert "buffer 'a' is not inside a kernel" in refusal(function.with_body(loop))
+    assert "For is not inside a kernel" in refusal(function.with_body(replace(loop, body=loop)))
     assert "buffer 'b' is not inside" in refusal(function.with_body(Allocate(array("b", scope="local"), function.body)))
 
 

@@ -146,14 +146,19 @@ def step_that_looks_aside() -> Program:
     first = te.compute((1, m), lambda _, i: x[0, i], name="first")
     step = te.compute((n, m), lambda t, i: state[t - 1, m - 1 - i] * 2 + x[t, i], name="step")
     total = te.scan(first, step, state, name="S")
-    return [x, total], create_schedule(total)
+    out = te.compute((n, m), lambda t, i: total[t, i] * 2, name="out")
+    return [x, out], create_schedule(out)
 
 
-def step_in_two_stages() -> Program:
+def step_in_two_stages_that_looks_aside() -> Program:
+    return step_in_two_stages(lambda i, m: m - 1 - i)
+
+
+def step_in_two_stages(place: Callable[[te.Expr, te.Expr], te.Expr] = lambda i, m: i) -> Program:
     n, m = te.var("n"), te.var("m")
     x, state = te.placeholder((n, m), name="X"), te.placeholder((n, m), name="state")
     first = te.compute((1, m), lambda _, i: x[0, i], name="first")
-    middle = te.compute((n, m), lambda t, i: state[t - 1, i] * 2, name="middle")
+    middle = te.compute((n, m), lambda t, i: state[t - 1, place(i, m)] * 2, name="middle")
     step = te.compute((n, m), lambda t, i: middle[t, i] + x[t, i], name="step")
     total = te.scan(first, step, state, name="S")
     out = te.compute((n, m), lambda t, i: total[t, i] * 2, name="out")
@@ -278,7 +283,21 @@ CASES: Cases = {
     "scans": {
         "a bound axis along which a step looks aside": (
             step_that_looks_aside,
-            lambda args, s: (s["step"].bind("i", "threadIdx.x"), opencl(args, s)),
+            lambda args, s: (
+                s["out"].bind("t", "blockIdx.x"),
+                s["S"].compute_at(s["out"], "t"),
+                s["S"].set_scope("global"),
+                s["step"].bind("i", "threadIdx.x"),
+                opencl(args, s),
+            ),
+        ),
+        "work-groups that meet between kernels": (
+            step_in_two_stages_that_looks_aside,
+            lambda args, s: (
+                bind_items(s, "first", "step"),
+                s["middle"].set_scope("shared"),
+                opencl(args, s),
+            ),
         ),
         "work items that change places": (
             scanned,
