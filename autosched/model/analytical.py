@@ -73,7 +73,7 @@ class Core:
     arithmetic: float = 0.09
     #: A load that hits the first-level cache; two are begun each cycle, if none crosses a line. Of a register that
     #: pipes take in parts, each part.
-    load: float = 0.13
+    load: float = 0.016
     #: From a multiply-add to the next that adds to the same register: 4 cycles.
     latency: float = 1.25
     #: A round of the innermost loop: counting, comparing, jumping, addresses.
@@ -337,7 +337,7 @@ class Gpu:
     #: One operation of one work-item. A multiply-add is two units of arithmetic and one operation.
     operation: float = 0.0097
     #: A load of one work-item, up to 16 bytes, from shared memory, and from the first-level cache.
-    load: float = 0.004
+    load: float = 0.016
     cached_load: float = 0.018
     #: A load that shares its line of 32 bytes with no neighbour: the line comes for it alone.
     apart: float = 0.25
@@ -349,7 +349,7 @@ class Gpu:
     l2_byte: float = 0.004
     memory_byte: float = 0.046
     #: Share of the shorter pipes that the longest does not hide.
-    beside: float = 0.1
+    beside: float = 0.15
     #: Launching a kernel.
     launch: float = 1700.0
     #: Starting a work-group.

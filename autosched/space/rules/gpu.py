@@ -72,6 +72,8 @@ MOST_LANES = 16
 SHORT = 7
 #: An operand that is read for so many points of the result is worth being stored again in another order.
 WORTH_TURNING = 16
+#: Work-items that have a row together; devices that allow no group as large refuse it before it is built.
+ITEMS_OF_ROW = (16, 32, 64, 128, 256, 512, 1024)
 #: A reduction this long is worth a work-group.
 LONG = 32
 #: Fewer results than these leave a device idle; reductions this long are worth a second kernel, and pieces of them.
@@ -299,7 +301,7 @@ def group_reduction(plan: Plan, stage: Stage) -> None:
 
 def _add_up(plan: Plan, stage: Stage, host: Stage, row: Loop) -> None:
     before = set(plan.s.stages)
-    add_up_rows(plan.s, stage, host, row, plan.knob(host, "items", (16, 32, 64, 128, 256)))
+    add_up_rows(plan.s, stage, host, row, plan.knob(host, "items", ITEMS_OF_ROW))
     plan.done.update(dict.fromkeys(set(plan.s.stages) - before, "group_reduction"))
 
 
@@ -322,7 +324,7 @@ def row_reductions(stage: Stage) -> bool:
 def row_groups(plan: Plan, stage: Stage) -> None:
     """A work-group for each row, which first makes the reductions that the row needs."""
     *outer, column = (stage.roots[a] for a in stage.axis)
-    _, item = stage.split(column, factor=plan.knob(stage, "items", (16, 32, 64, 128, 256)))
+    _, item = stage.split(column, factor=plan.knob(stage, "items", ITEMS_OF_ROW))
     row = fuse_all(stage, outer)
     stage.bind(row, "blockIdx.x")
     stage.bind(item, "threadIdx.x")
