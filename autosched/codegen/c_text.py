@@ -242,6 +242,8 @@ _FLOAT = {
   const {t} s = {exp}(a < 0 ? a : -a);
   return (a < 0 ? s : ({t})1) / (({t})1 + s);
 }}""",
+    # gcc makes a square root of it in vectors, which is something else of -inf and of -0
+    "pow_half": "{f} {t} pow_half_{n}({t} a) {{ return a == -{inf} ? {inf} : {sqrt}(a) + 0; }}",
     # NumPy's definitions: the remainder is exact and has the divisor's sign, the quotient follows from it
     "floormod": """\
 {f} {t} floormod_{n}({t} a, {t} b) {{
@@ -305,7 +307,7 @@ _LANEWISE = """\
   for (int i = 0; i < {lanes}; ++i) {to} = {value};
   return r;
 }}"""
-_UNARY = frozenset(("abs", "popcount", "clz", "sigmoid"))
+_UNARY = frozenset(("abs", "popcount", "clz", "sigmoid", "pow_half"))
 _PREDICATES = frozenset(op for op, info in OPS.items() if op.startswith("is") and info.kind == "math")
 
 
@@ -367,7 +369,8 @@ class Helpers:
             op = op.replace("floor", "trunc")
         words = {"t": self._dialect.type_name(of), "bits": str(of.bits)}
         words["u"] = self._dialect.type_name(unsigned(of)) if of.is_integer else ""
-        words |= {f: self._dialect.function_name(f, of.scalar) for f in ("exp", "fmod", "floor", "copysign")}
+        words |= {f: self._dialect.function_name(f, of.scalar) for f in ("exp", "fmod", "floor", "copysign", "sqrt")}
+        words["inf"] = self._dialect.infinity
         words["clz"] = self._dialect.clz.format(x=f"({words['u']})a", bits=of.bits)
         return self._define(op, words["t"], table[op], words | {"popcount": self._dialect.popcount})
 

@@ -169,6 +169,10 @@ class VectorExpressions:
         """The same numbers as another type; integers wrap."""
         if a.ctype == to:
             return a
+        old, new = dtype(a.ctype), dtype(to)
+        if self.d.widens_twice and old.kind == "uint" and new.kind == "int" and new.bits > max(old.bits, 32):
+            wide = self.convert(a, dtype(f"uint{new.bits}x{new.lanes}"))
+            return replace(wide, text=self.d.bits.format(type=self.type_name(to), x=wide.text), ctype=to)
         return replace(a, text=self.d.convert.format(type=self.type_name(to), x=a.text), prec=ATOM, ctype=to)
 
     def widen_mask(self, mask: Code, like: str) -> Code:

@@ -62,6 +62,8 @@ class Vectors:
     convert: str
     bits: str
     choose: str = ""  #: lane by lane {a} where the mask {c} is set, {b} elsewhere; empty: C's conditional does that
+    #: whether unsigned integers become wider signed ones by way of unsigned ones as wide
+    widens_twice: bool = False
     lane: str = ""  #: lane {i} of {x}, for a language whose functions take scalars only; empty: they take vectors
     preamble: str = ""
 
@@ -193,7 +195,7 @@ _OPENCL_KEYWORDS = (
 )
 #: what `c_text.Helpers` names the functions that it defines
 HELPER_NAMES = (
-    r"(min|max|abs|popcount|clz|truncdiv|truncmod|floordiv|floormod|shl|shr|saturate|round|sigmoid|reinterpret|"
+    r"(min|max|abs|pow|popcount|clz|truncdiv|truncmod|floordiv|floormod|shl|shr|saturate|round|sigmoid|reinterpret|"
     r"nextafter)_\w+"
 )
 #: functions and types with a number or a type in their names, predefined macros, and the emitter's own helpers
@@ -262,6 +264,7 @@ OPENCL = Dialect(
         splat="({type})({x})",
         convert="convert_{type}({x})",
         bits="as_{type}({x})",
+        widens_twice=True,  # of products and shifts of convert_long4(uint4), NVIDIA's compiler extends the sign
     ),
     reserved=frozenset(
         [*C_KEYWORDS.split(), *_OPENCL_KEYWORDS.split(), *_OPENCL_TYPES.values(), *_KERNEL_MATH.values()]

@@ -163,6 +163,28 @@ def test_source_of_a_program(golden: Callable[..., None]) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("of", ["float32", "float64"])
+def test_a_power_that_is_no_square_root(of: str) -> None:
+    """gcc makes one of it where it makes vectors of a loop."""
+    a = te.placeholder((64,), of, name="a")
+    b = te.compute((64,), lambda i: te.pow(a[i], 0.5), name="b")
+    x = np.resize(np.array([-np.inf, -0.0, 2.0, np.inf, -1.0], of), 64)
+    expected = np.resize(np.array([np.inf, 0.0, 2**0.5, np.inf, np.nan], of), 64)
+    got = autosched.build(create_schedule(b), "c", args=[a, b])(x)
+    np.testing.assert_allclose(got, expected, rtol=3e-7)
+    assert not np.signbit(got[1]) and got[0] == np.inf
+
+
+@needs_compiler
+def test_options_of_gcc_stand_before_headers() -> None:
+    """Functions of headers that are always inlined need those of their callers, as memcpy does where it is fortified."""
+    a = te.placeholder((64,), "float16", name="a")
+    b = te.compute((64,), lambda i: a[i] + 1, name="b")
+    source = autosched.build(create_schedule(b), "c", args=[a, b]).get_source()
+    assert 0 <= source.index("#pragma GCC optimize") < source.index("#include")
+
+
+@needs_compiler
 @pytest.mark.parametrize("flags", [["-fopenmp"], []])
 def test_the_source_is_c99_that_a_c_program_calls(flags: list[str], tmp_path: Path) -> None:
     """As it is, without this library: with OpenMP, and without."""

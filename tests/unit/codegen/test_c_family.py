@@ -13,7 +13,7 @@ from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.c_family import compile_opencl, emit_program
 from autosched.codegen.c_scalar import SCALAR
 from autosched.codegen.c_text import Names
-from autosched.codegen.dialects import OPENCL
+from autosched.codegen.dialects import CUDA, OPENCL
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.lanes import as_ramp
 from autosched.codegen.signature import evaluate_dim
@@ -404,6 +404,17 @@ def test_code_outside_of_kernels_is_refused() -> None:
     assert "buffer 'a' is not inside a kernel" in refusal(function.with_body(loop))
     assert "For is not inside a kernel" in refusal(function.with_body(replace(loop, body=loop)))
     assert "buffer 'b' is not inside" in refusal(function.with_body(Allocate(array("b", scope="local"), function.body)))
+
+
+def test_nvidia_s_compiler_is_kept_from_what_it_gets_wrong() -> None:
+    """Work-items' indices that it widens too early, and the sign that it extends of unsigned vectors."""
+    a, b = Buffer("a", (const(4),), dtype("uint32")), Buffer("b", (const(4),), dtype("int64"))
+    lanes = ramp(const(0), 1, 4)
+    store = Store(b, (lanes,), binary("shl", cast("int64x4", load(a, lanes)), broadcast(const(1, "int64"), 4)))
+    source = emit_program(kernel(store, a, b), OPENCL).source
+    assert "as_long4(convert_ulong4(" in source and "convert_long4(" not in source
+    assert source.index("__NV_CL_C_VERSION") < source.index("__kernel")
+    assert "__NV_CL_C_VERSION" not in emit_program(kernel(store, a, b), CUDA).source
 
 
 def test_what_a_kernel_cannot_hold_is_refused() -> None:
