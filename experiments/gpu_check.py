@@ -75,7 +75,7 @@ PROGRAMS: dict[str, dict[str, int]] = {
     "min_max_sum": {"n": 1000},
     "standardise": {"rows": 37, "columns": 20},
     "pairwise_distances": {"n": 17, "m": 13, "size": 9},
-    "heat_1d": {"steps": 5, "n": 50},
+    "heat_1d": {"steps": 5, "n": 90},
     "jacobi_2d": {"steps": 4, "n": 17},
     "heat_3d": {"steps": 3, "n": 8},
     "wave_2d": {"steps": 4, "n": 17},

@@ -15,8 +15,8 @@ BANDS, NEIGHBOURS = (2, 4, 8, 16, 32), (1, 2, 4, 8)
 COPIES, MOST_COPIES = (8, 32, 128, 512, 2048, 8192), 256 << 20
 #: Work-items of a group, none of which waits for another; on a CPU, which has a task for each group.
 ITEMS, ITEMS_OF_TASK = (32, 64, 128), (1, 4)
-#: Results that keep a device busy if each has a work-item.
-MANY_RESULTS = 4096
+#: Results that keep a device busy if each has a work-item, and rows of a scatter that do.
+MANY_RESULTS, MANY_ROWS = 4096, 512
 
 
 def _has_rows(plan: Plan, stage: Stage) -> bool:
@@ -84,7 +84,8 @@ def _numbers_of_copies(plan: Plan, stage: Stage) -> list[int]:
     if not _may_have_copies(plan, stage) or plan.s.scans.step_of(stage) is not None:
         return []
     results, values = analysis.points(stage.axis), analysis.iterations(stage.reduce_axis)
-    if results is None:
+    rows = stage.axis[: len(stage.axis) - len(stage.scatter_axes)]
+    if results is None or not analysis.has_fewer(rows, MANY_ROWS):
         return []
     room = MOST_COPIES // max(1, results * stage.tensor.dtype.bytes)
     fits = [n for n in COPIES if n <= min(room, values // 2)]

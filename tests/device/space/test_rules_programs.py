@@ -19,7 +19,7 @@ def test_every_program_and_operator_has_a_small_size() -> None:
         assert set(given) == set(programs[name].work.parameters), name
 
 
-@pytest.mark.parametrize("name", ["fir", "heat_1d", "rank_sort", "embedding_bag"])
+@pytest.mark.parametrize("name", ["fir", "heat_1d", "rank_sort", "embedding_bag", "spmv_coo", "syrk"])
 def test_kernels_for_gpus_are_right_in_the_interpreter(name: str) -> None:
     """Which sees races, barriers that some do not reach, and what is outside a tensor."""
     work, target = check.programs.load()[name].work(**check.PROGRAMS[name]), check.backends()["interpreted"].target
@@ -32,3 +32,14 @@ def test_kernels_for_gpus_are_right_in_the_interpreter(name: str) -> None:
     outputs = [w * 0 - 1 if w.dtype.kind == "f" else w ^ 1 for w in wanted]
     check.interpret(function, [*inputs, *outputs])
     assert not check.differs(work, target, outputs, wanted)
+
+
+@pytest.mark.parametrize(("name", "is_cpu", "rule"), [
+    ("spmv_coo", 0, "copies_of_items"), ("spmv_coo", 1, "copies_of_items"), ("rank_sort", 0, "opaque_kernels"),
+])  # fmt: skip
+def test_scatters_have_copies_where_rows_keep_no_device_busy(name: str, is_cpu: int, rule: str) -> None:
+    program = check.programs.load()[name].work
+    work = program(rows=1024, n=32) if name == "rank_sort" else program()
+    target = check.backends()["interpreted"].target.with_limits(is_cpu=is_cpu)
+    steps = check.template_space(work, target, {}, [check.generated(target)]).sketches[0].trace
+    assert any(step[0] == "rfactor" for step in steps) == (rule == "copies_of_items")
