@@ -99,7 +99,8 @@ def by_default(s: Schedule, target: Target) -> None:
         if s.scans.step_of(stage) and not s.scans.part(stage) and not stage.reduce_axis:
             stage.compute_inline()  # a step inside a kernel has no memory of a size known at run time only
         if is_of_launched_step(stage, target):
-            _bind_elements(stage, places_of_step(stage))
+            if places := places_of_step(stage):
+                _bind_elements(stage, places)
         elif not stage.is_placeholder and stage.attach.kind == "root":
             bind_free_loops(stage)
 

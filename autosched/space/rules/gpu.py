@@ -124,6 +124,8 @@ def launched_steps(plan: Plan, stage: Stage) -> None:
         stage.compute_inline()
         return
     places = places_of_step(stage)
+    if not places:
+        return
     if stage.is_injective and len(places) > 1:
         _in_patches(plan, stage, places)
         return

@@ -72,17 +72,17 @@ def test_places_of_their_own_stay_one_kernel() -> None:
 
 
 def test_default_schedule_and_rules_launch_each_step() -> None:
-    args = heat(7, 4096)
+    args = heat(7, 256)
     work = Workload("heat", tuple(args))
     space = template_space(work, GPU, {}, [generated(GPU)])
     schedules = [lower_structure(default_schedule(args, GPU), args, GPU).bind()]
     for sketch in space.sketches:
         points = sketch.valid_points
         schedules.append(sketch.structure.bind(sketch.values(points.rows([points.count - 1])[0])))
-    rod = np.arange(4096, dtype=np.int32)
+    rod = np.arange(256, dtype=np.int32)
     for f in schedules:
         assert any(launch.loop for launch in LaunchPlan.of(compile_function(f, GPU)).launches)
-        got = np.zeros((8, 4096), np.int32)
+        got = np.zeros((8, 256), np.int32)
         interpret(f, [rod, got])
         np.testing.assert_array_equal(got, heat_states(rod, 7))
     on_cpu = GPU.with_limits(is_cpu=1)

@@ -209,7 +209,7 @@ def test_kernels_compute_what_the_definition_says(name):
     assert not space.untraced
     inputs = w.sample_inputs({})
     wanted = w.reference(inputs)
-    for sketch in space.sketches[:2]:
+    for sketch in space.sketches[: 1 if name == "fields" else 2]:  # the interpreter takes long for all of them
         knobs = sketch.values(sketch.valid_points.rows([0])[0].tolist())
         got = [np.zeros_like(b) for b in wanted]
         interpret(sketch.structure.bind(knobs), [*inputs, *got])

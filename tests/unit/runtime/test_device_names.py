@@ -24,7 +24,8 @@ def named(monkeypatch):
 
     def names(facts, target, features=("avx2", "avx512f"), is_cpu=True, opencl_name="pthread-AMD EPYC"):
         monkeypatch.setattr(device, "cpuinfo", lambda: facts)
-        monkeypatch.setattr(device, "host_core", lambda: "znver4")
+        for module in (device, opencl_devices):
+            monkeypatch.setattr(module, "host_core", lambda: "znver4")
         monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: dict.fromkeys(features, True))
         monkeypatch.setattr(opencl_devices, "find_device", lambda spec="": info(opencl_name, is_cpu))
         host_cpu.cache_clear()
