@@ -131,7 +131,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 
 def _thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a large family of cases on devices, take every third one, of a larger one every fourth or fifth, if the whole
+    """Of a large family of cases on devices, take every third one, of a larger one every fourth or tenth, if the whole
     suite runs: the nightly run has the others."""
     if not all(Path(arg).resolve() in (TESTS, TESTS.parent) for arg in config.args):
         return
@@ -142,6 +142,6 @@ def _thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     left: set[pytest.Item] = set()
     for cases in families.values():
         if len(cases) > LARGE_FAMILY:
-            left |= {*cases} - {*cases[:: 3 if len(cases) <= 8 else 4 if len(cases) <= 24 else 5]}
+            left |= {*cases} - {*cases[:: 3 if len(cases) <= 8 else 4 if len(cases) <= 24 else 10]}
     config.hook.pytest_deselected(items=[item for item in items if item in left])
     items[:] = [item for item in items if item not in left]

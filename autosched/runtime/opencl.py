@@ -24,10 +24,13 @@ from autosched.runtime.opencl_devices import find_device, open_session, opencl
 from autosched.target import Target
 
 Array = np.ndarray[Any, Any]
+#: a kernel with its arguments set, its global and its local size
+_Prepared = tuple[Any, tuple[int, ...], tuple[int, ...]]
 
 #: The end of a command is noticed after so much more of the time that it took, at most.
 LATE = 0.1
 _IN_FLIGHT = 64  #: launches enqueued before waiting; unbounded queues exhaust drivers
+_QUEUED = 1024  #: the same within one call, which may be steps of a long loop
 _LOG_CHARACTERS = 4096
 
 
@@ -104,7 +107,18 @@ class OpenCLBoundCall(DeviceCall):
     ) -> None:
         self._session = kernel.session
         super().__init__(kernel, kernel.session.info, arrays, sizes)
-        self._launches = [self._prepare(kernel, launch) for launch in launches]
+        prepared: dict[tuple[str, int], _Prepared] = {}  # steps of a loop share a kernel: drivers are slow to make one
+        self._launches: list[tuple[_Prepared, tuple[int, Any] | None]] = []
+        for launch in launches:
+            if launch.loop is None:
+                self._launches.append((self._prepare(kernel, launch), None))
+                continue
+            key = (launch.name, launch.loop[0])
+            if key not in prepared:
+                prepared[key] = self._prepare(kernel, launch)
+            at = next((k for k, (kind, _) in enumerate(launch.args) if kind == "step"), None)
+            step = None if at is None else (at, (np.int64 if self.wide else np.int32)(launch.step))
+            self._launches.append((prepared[key], step))
 
     # -- preparation --------------------------------------------------------------------------
     def _check_memory(self, lengths: Sequence[tuple[str, int]], device: DeviceLimits) -> None:
@@ -125,7 +139,7 @@ class OpenCLBoundCall(DeviceCall):
         except cl.Error as error:
             raise DeviceError(f"buffer {name!r} of {length:,} bytes cannot be had: {error}", asked=self._name) from None
 
-    def _prepare(self, kernel: OpenCLKernel, launch: Launch) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+    def _prepare(self, kernel: OpenCLKernel, launch: Launch) -> _Prepared:
         """A kernel with its arguments set, and its global and local size. Raises BuildError for other arguments
         than it takes."""
         cl, asked = opencl(), f"kernel {launch.name!r}"
@@ -179,8 +193,14 @@ class OpenCLBoundCall(DeviceCall):
         return [self._attempt(lambda e: (e.profile.end - e.profile.start) * 1e-9, e) for e in events]
 
     def _enqueue(self) -> list[Any]:
-        enqueue, queue = opencl().enqueue_nd_range_kernel, self._session.queue
-        return [self._attempt(enqueue, queue, kernel, extents, block) for kernel, extents, block in self._launches]
+        enqueue, queue, events = opencl().enqueue_nd_range_kernel, self._session.queue, []
+        for (kernel, extents, block), step in self._launches:
+            if step is not None:
+                self._attempt(kernel.set_arg, *step)
+            events.append(self._attempt(enqueue, queue, kernel, extents, block))
+            if len(events) % _QUEUED == 0:
+                self._wait(events[-_QUEUED:])
+        return events
 
     def _attempt(self, action: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Call OpenCL; raise DeviceError where it fails."""

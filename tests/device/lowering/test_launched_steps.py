@@ -45,6 +45,14 @@ def test_a_step_reads_what_all_work_items_wrote_before(
     np.testing.assert_array_equal(got, heat_states(rod, steps))
 
 
+def test_more_steps_than_a_queue_takes() -> None:
+    steps, n = 2500, 40
+    args = heat(te.var("steps"), te.var("n"))
+    rod, got = np.arange(n, dtype=np.int32), np.zeros((steps + 1, n), np.int32)
+    autosched.build(bind_steps(args, inlined=True), "opencl", args=args)(rod, got)
+    np.testing.assert_array_equal(got, heat_states(rod, steps))
+
+
 def test_the_plan_of_launches() -> None:
     args = heat(te.var("steps"), te.var("n"))
     artifact = compile_function(lower_structure(bind_steps(args, inlined=False), args, "cuda").bind(), Target("cuda"))

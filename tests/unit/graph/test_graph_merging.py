@@ -12,6 +12,7 @@ from autosched.errors import BuildError
 from autosched.graph.memory import padded
 from autosched.graph.merging import merge_launches
 from autosched.graph.program import Call, Place, Program
+from autosched.runtime.launch import LaunchPlan
 from autosched.target import Target
 
 TARGET = Target.parse("opencl")
@@ -80,6 +81,18 @@ def test_what_sources_share_is_there_once_and_what_differs_under_names_of_its_ow
     assert source.count("FP_CONTRACT") == 2
     assert source.count("restrict y)") == 4  # a parameter keeps the name that its kernel had
     assert all(source.count(brace) == source.count(other) for brace, other in ("{}", "()"))
+
+
+def test_loops_of_the_host_stay_apart() -> None:
+    """Each call has one of its own, also two calls of one kernel."""
+    stepped = kernel("net_a")
+    (launch,) = stepped.meta["launches"]
+    launch["args"].append(["step", 0])
+    stepped.meta["launches"] = [{**launch, "loop": [0, 1, 3]}]
+    merged = merge_launches(chain([stepped, kernel("net_b")], [IN, at(0), at(64), OUT], [0, 0, 1]), TARGET)
+    assert [x.get("loop") for x in merged.meta["launches"]] == [[0, 1, 3], [1, 1, 3], None]
+    order = [(number, x.step) for number, x in LaunchPlan.of(merged).in_order({})]
+    assert order == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3), (2, 0)]
 
 
 def buffers(merged: Artifact) -> tuple[list[int], list[list[int]]]:
