@@ -4,7 +4,8 @@
     python experiments/gpu_programs.py --target opencl --jobs 4 matmul conv
 
 Each program has a process of its own. They are built side by side, and timed one at a time, on the device's clock.
-Results go to `experiments/results/gpu_programs.json`, with the device that gave them.
+Results go to `experiments/results/gpu_programs.json`, with the device that gave them; those of programs that are not
+asked for stay there, if they are of the same device.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 import portalocker
 import programs
-from common import machine, save
+from common import RESULTS, machine, save
 
 from autosched import build
+from autosched.errors import AutoschedError
 from autosched.measure.verify import allowed_error, compare
+from autosched.runtime import cuda
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.te.work import work_of
 
@@ -86,8 +89,16 @@ def main() -> int:
     if args.one:
         print(json.dumps(measured(args.one, args.target, args.lock)))
         return 0
+    try:
+        target = resolve_target(args.target)
+        cuda.cuda_device(target) if target.kind == "cuda" else None
+    except AutoschedError as error:
+        parser.error(str(error))
+    device = describe_device(target)["name"]
     names = [n for n in programs.load() if not args.names or any(part in n for part in args.names)]
-    rows: dict[str, Any] = {}
+    path = RESULTS / "gpu_programs.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    rows: dict[str, Any] = before["rows"] if before.get("device") == device else {}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs) as pool:
         one = partial(alone, spec=args.target, lock=f"{folder}/lock")
         for name, row in zip(names, pool.map(one, names), strict=True):
@@ -95,7 +106,6 @@ def main() -> int:
             told = row.get("failed") or row["wrong"]
             spent = "" if "failed" in row else f"{1e6 * row['seconds']:.1f} µs | {row['GBs']} | {row['GFLOPs']}"
             print(f"| {name} | {spent} | {told} |", flush=True)
-    device = describe_device(resolve_target(args.target))["name"]
     save("gpu_programs", {"device": device, "target": args.target, "machine": machine(), "rows": rows})
     return 1 if any(row.get("failed") or row["wrong"] for row in rows.values()) else 0
 
