@@ -168,16 +168,22 @@ def test_the_package_becomes_a_wheel(kind: str, tmp_path: Path) -> None:
     assert (np.load(tmp_path / "out.npy") == right).all()
 
 
+def imported(folder: Path, name: str) -> tuple[Path, Any]:
+    """The library that an exported launcher for OpenCL becomes, and the package around it."""
+    library = opencl_header.library_path(folder, name)
+    (folder / "python" / name / f"_{name}.abi3.so").write_bytes(library.read_bytes())
+    spec = importlib.util.spec_from_file_location(name, folder / "python" / name / "__init__.py")
+    assert spec is not None and spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return library, package
+
+
 @needs_compiler
 def test_kernels_for_opencl_have_a_launcher(tmp_path: Path) -> None:
     written = export(module("opencl"), tmp_path)
     assert {"blend.cl", "blend.c", "blend.h", "main.c", "python/blend/blend.cl"} <= written.files.keys()
-    library = opencl_header.library_path(tmp_path, "blend")
-    (tmp_path / "python" / "blend" / "_blend.abi3.so").write_bytes(library.read_bytes())
-    spec = importlib.util.spec_from_file_location("blend", tmp_path / "python" / "blend" / "__init__.py")
-    assert spec is not None and spec.loader is not None
-    package = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(package)
+    library, package = imported(tmp_path, "blend")
     for n, m in ((13, 37), (1, 1), (40, 9), (13, 37)):  # sizes change from call to call
         a, b, right = arrays(n, m)
         np.testing.assert_array_equal(package.blend(a, b), right)
@@ -190,12 +196,7 @@ def test_a_launcher_runs_the_loops_of_the_host(tmp_path: Path) -> None:
     args = heat(te.var("steps"), te.var("n"))
     written = export(autosched.build(bind_steps(args, inlined=False), "opencl", args=args, name="heat"), tmp_path)
     assert "heat.c" in written.files
-    library = opencl_header.library_path(tmp_path, "heat")
-    (tmp_path / "python" / "heat" / "_heat.abi3.so").write_bytes(library.read_bytes())
-    spec = importlib.util.spec_from_file_location("heat", tmp_path / "python" / "heat" / "__init__.py")
-    assert spec is not None and spec.loader is not None
-    package = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(package)
+    _, package = imported(tmp_path, "heat")
     for steps, n in ((7, 100), (0, 5), (3, 33)):
         rod, got = np.arange(n, dtype=np.int32), np.empty((steps + 1, n), np.int32)
         package.heat(rod, got)
