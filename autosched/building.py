@@ -473,7 +473,7 @@ def _is_of_a_template(w: Workload, target: Target, r: Record) -> bool:
     """
     if not any(primitive.doubt(i) for i in Trace.from_json(r.trace)):
         return False
-    own = [t for t in w.templates if t.fits(target)]
+    own = w.templates_for(target)
     try:
         return (
             bool(own)

@@ -354,6 +354,11 @@ class Target:
         """Whether loops are bound to work-groups and work-items rather than to CPU threads."""
         return KINDS[self.kind].is_gpu_style
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the cores of a CPU run the loops. Of OpenCL, tasks of `parallel` loops are work-groups there."""
+        return not self.is_gpu_style or bool(self.limits.get("is_cpu"))
+
     def get_target_device_type(self) -> int:
         """DLPack's number for the kind of device: 1 a CPU, 4 OpenCL."""
         return KINDS[self.kind].device_type

@@ -22,7 +22,7 @@ def add(rows=4096, columns=4096, dtype="float32"):
     return a, b, te.compute((rows, columns), lambda i, j: a[i, j] + b[i, j], name="add")
 
 
-@template(add, target="llvm")
+@template(add, target="cpu")
 def stretches(s):
     """The matrix as one long row, handed out in stretches of whole pages."""
     total = s["add"]

@@ -79,7 +79,7 @@ def _inline(s, *names):
         s[name].compute_inline()
 
 
-@template(box_blur, target="llvm")
+@template(box_blur, target="cpu")
 def strips(s):
     """Strips of a few rows, walked along a row whose pixels and channels are one axis.
 
@@ -99,7 +99,7 @@ def strips(s):
     blur.vectorize(lane)
 
 
-@template(box_blur, target="llvm")
+@template(box_blur, target="cpu")
 def row_buffer(s):
     """Horizontal sums of a band of rows in a buffer that stays in the cache, then vertical sums."""
     blur, sums = s["box_blur"], s["x_blur"]

@@ -119,7 +119,7 @@ def _place_padded(s, conv, task, by):
         padded.parallel(padded.fuse(*padded.op.axis[:2]))
 
 
-@template(conv2d_nhwc, target="llvm")
+@template(conv2d_nhwc, target="cpu")
 def tiles(s):
     """Tiles of neighbouring pixels of a row, over packed weights: as they come, rows of weights may be
     so far apart that they compete for few places of the cache."""
@@ -161,7 +161,7 @@ def tiles(s):
         s["padded"].vectorize(lane)
 
 
-@template(conv2d_nchw, target="llvm")
+@template(conv2d_nchw, target="cpu")
 def transposed_tiles(s):
     """Tiles of neighbouring pixels of a row, as for NHWC, their sums transposed on their way out.
     So are the weights as they are packed, because their channels are not neighbours either."""
@@ -205,7 +205,7 @@ def transposed_tiles(s):
     _place_padded(s, conv, task, by)
 
 
-@template(conv2d_nchw, target="llvm")
+@template(conv2d_nchw, target="cpu")
 def lines(s):
     """Vectors of neighbouring pixels, each multiplied with one weight, broadcast: no weight is packed
     and nothing is transposed. Best for windows of one pixel, where the whole image is one line."""

@@ -61,7 +61,7 @@ def _along(x, rows, columns, lanes, of):
     return te.compute((rows, columns), lambda i, j: sums[j // lanes + 1, i, j % lanes], name="cumsum")
 
 
-@template(cumsum, target="llvm")
+@template(cumsum, target="cpu")
 def strips(s):
     """Parallel over columns or rows; what a thread keeps of its part stays in the first-level cache."""
     if s["cumsum"].scan_loop is not None:

@@ -31,7 +31,7 @@ def depthwise_conv2d(batch=1, channels=128, height=56, width=56, kernel=3, strid
     return image, weight, conv
 
 
-@template(depthwise_conv2d, target="llvm")
+@template(depthwise_conv2d, target="cpu")
 def planes(s):
     """A channel at a time: its padded plane stays in the nearest cache. The rows of a tile are unrolled,
     so that what the windows of neighbouring rows share is loaded once."""

@@ -49,8 +49,8 @@ def tanh_chain(size=1 << 22, dtype="float32"):
     return x, result
 
 
-@template(exp_chain, target="llvm")
-@template(tanh_chain, target="llvm")
+@template(exp_chain, target="cpu")
+@template(tanh_chain, target="cpu")
 def one_loop(s):
     """Everything inlined into one loop of vectors.
 

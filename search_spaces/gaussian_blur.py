@@ -53,7 +53,7 @@ def gaussian_blur(channels=3):
     return image, blurred
 
 
-@template(gaussian_blur, target="llvm")
+@template(gaussian_blur, target="cpu")
 def row_buffer(s):
     """Vertical sums of a row or two in a buffer that stays in the cache, then horizontal ones.
 

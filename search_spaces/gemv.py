@@ -31,7 +31,7 @@ def gemv(rows=4096, columns=4096, dtype="float32"):
     return matrix, vector, product
 
 
-@template(gemv, target="llvm")
+@template(gemv, target="cpu")
 def rows_together(s):
     """A few rows at a time, so that what is loaded of the vector serves all of them, and each in
     several independent sums, so that no addition waits for the one before."""

@@ -24,7 +24,7 @@ def histogram(height=1280, width=1920, channels=3):
     return image, te.scatter_reduce((256,), lambda: (image[y, x, c], one), axis=[y, x, c], name="histogram")
 
 
-@template(histogram, target="llvm")
+@template(histogram, target="cpu")
 def private_counts(s):
     """Counts of its own for each task, and for each of a few neighbouring elements.
 

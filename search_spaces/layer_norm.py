@@ -44,7 +44,7 @@ def layer_norm(rows=1024, columns=1024, dtype="float32"):
     return x, gamma, beta, result
 
 
-@template(layer_norm, target="llvm")
+@template(layer_norm, target="cpu")
 def rows_in_cache(s):
     """A few rows at a time, in three passes over rows that stay in the first-level cache.
 

@@ -103,8 +103,8 @@ def panels(s, target):
         a.unroll(element)
 
 
-template(matmul, target="llvm")(panels)
-template(batched_matmul, target="llvm")(panels)
+template(matmul, target="cpu")(panels)
+template(batched_matmul, target="cpu")(panels)
 
 
 def _shared_tiles(s):

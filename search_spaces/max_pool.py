@@ -40,7 +40,7 @@ def max_pool(batch=1, channels=64, height=112, width=112, dtype="float32"):
     return source, pooled
 
 
-@template(max_pool, target="llvm")
+@template(max_pool, target="cpu")
 def row_buffer(s):
     """The columns' greatest of one row of windows in a buffer that stays in the L1 cache."""
     pooled, tallest = s["max_pool"], s["tallest"]
@@ -55,7 +55,7 @@ def row_buffer(s):
     tallest.vectorize(lane)
 
 
-@template(max_pool, target="llvm")
+@template(max_pool, target="cpu")
 def all_nine(s):
     """Every element of a window is read for it: no buffer, but more to do."""
     pooled = s["max_pool"]

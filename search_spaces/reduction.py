@@ -38,7 +38,7 @@ def column_sum(rows=4096, columns=4096, dtype="float32"):
     return data, sums
 
 
-@template(row_sum, target="llvm")
+@template(row_sum, target="cpu")
 def lanes_of_sums(s):
     """A row is added up in as many independent sums as fill a few vector registers, then these."""
     total = s["row_sum"]
@@ -53,7 +53,7 @@ def lanes_of_sums(s):
     total.parallel(block)
 
 
-@template(row_sum, target="llvm")
+@template(row_sum, target="cpu")
 def pieces_of_rows(s):
     """Few long rows: each is cut into pieces for the threads to share, and a piece is added up as above."""
     total = s["row_sum"]
@@ -69,7 +69,7 @@ def pieces_of_rows(s):
     pieces.parallel(task)
 
 
-@template(column_sum, target="llvm")
+@template(column_sum, target="cpu")
 def bands_of_rows(s):
     """A block of columns, short enough for its sums to stay in the L1 cache, a few rows at a time.
 
@@ -85,7 +85,7 @@ def bands_of_rows(s):
     total.parallel(block)
 
 
-@template(column_sum, target="llvm")
+@template(column_sum, target="cpu")
 def sums_in_registers(s):
     """A few vectors of neighbouring columns from top to bottom, their sums in registers all the way."""
     total = s["column_sum"]
@@ -97,7 +97,7 @@ def sums_in_registers(s):
     total.parallel(block)
 
 
-@template(column_sum, target="llvm")
+@template(column_sum, target="cpu")
 def bands_for_threads(s):
     """Few columns, many rows: each thread adds up bands of whole rows, and the sums of the bands are added."""
     total = s["column_sum"]

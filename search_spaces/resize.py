@@ -53,7 +53,7 @@ def resize(height=1280, width=1920, out_height=640, out_width=960, channels=3):
     return image, te.compute((out_height, out_width, channels), between_columns, name="resize")
 
 
-@template(resize, target="llvm")
+@template(resize, target="cpu")
 def strips(s):
     """Rows in parallel. A row is walked in blocks of whole pixels, written out as one vector for each
     channel: where the factor is simple, a vector's sources then lie in the same pattern in every
@@ -75,7 +75,7 @@ def strips(s):
         rows.vectorize(lane)
 
 
-@template(resize, target="llvm")
+@template(resize, target="cpu")
 def pixels(s):
     """For factors without a short pattern: weighted rows as vectors, then pixel after pixel, whose
     position and weight serve all its channels."""

@@ -43,7 +43,7 @@ def sobel():
     return image, derivative
 
 
-@template(sobel, target="llvm")
+@template(sobel, target="cpu")
 def strips(s):
     """Strips of a few rows, walked along the row. Everything is inlined and the rows of a strip are
     unrolled, so that a pixel that several rows of the strip read is loaded and widened once."""

@@ -31,7 +31,7 @@ def softmax(rows=1024, columns=1024, dtype="float32"):
     return x, result
 
 
-@template(softmax, target="llvm")
+@template(softmax, target="cpu")
 def rows_in_cache(s):
     """A few rows at a time, in four passes over rows that stay in the first-level cache.
 

@@ -19,9 +19,9 @@ from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_statements import Statements
 from autosched.codegen.c_text import INDEX, Names
-from autosched.codegen.dialects import CUDA, OPENCL, Dialect
+from autosched.codegen.dialects import CUDA, OPENCL, OPENCL_OF_CPUS, Dialect
 from autosched.codegen.index_range import IndexRanges
-from autosched.codegen.pocl import part_bodies, part_regions
+from autosched.codegen.pocl import part_regions
 from autosched.codegen.signature import Dim, Signature, dim_of
 from autosched.codegen.storage import accesses
 from autosched.errors import BuildError
@@ -59,8 +59,8 @@ def compile_opencl(function: S.Function, target: Target) -> Artifact:
     """
     _check_types(function, target)
     native_half = bool(target.limits.get("fp16", 0))
-    is_cpu = bool(target.limits.get("is_cpu"))
-    return _artifact(function, target, emit_program(function, OPENCL, native_half, target.strict, is_cpu))
+    dialect = OPENCL_OF_CPUS if target.is_cpu else OPENCL
+    return _artifact(function, target, emit_program(function, dialect, native_half, target.strict))
 
 
 def compile_cuda(function: S.Function, target: Target) -> Artifact:
@@ -90,15 +90,13 @@ def _artifact(function: S.Function, target: Target, program: Program) -> Artifac
     )
 
 
-def emit_program(
-    function: S.Function, dialect: Dialect, native_half: bool = False, strict: bool = False, is_cpu: bool = False
-) -> Program:
+def emit_program(function: S.Function, dialect: Dialect, native_half: bool = False, strict: bool = False) -> Program:
     """All kernels of `function` in one source.
 
-    `native_half`: whether the device computes in half precision. `strict`: no multiply-add is contracted. `is_cpu`:
-    work-items of a group are a loop there. Raises BuildError.
+    `native_half`: whether the device computes in half precision. `strict`: no multiply-add is contracted. Raises
+    BuildError.
     """
-    return _Emitter(function, dialect, native_half, strict, is_cpu).program()
+    return _Emitter(function, dialect, native_half, strict).program()
 
 
 def _check_types(function: S.Function, target: Target) -> None:
@@ -139,7 +137,6 @@ class _Emitter:
     dialect: Dialect
     native_half: bool
     strict: bool
-    is_cpu: bool
     ranges: IndexRanges = field(init=False)
     kernels: list[str] = field(default_factory=list)
     launches: list[dict[str, Any]] = field(default_factory=list)
@@ -218,8 +215,7 @@ class _Emitter:
             args.append(["step", 0])
         body, statements = Statements(self.x, names), launch.body
         if self.dialect.of_kernels.regions_preamble:
-            parted = part_bodies(launch.body) if self.is_cpu else launch.body
-            statements, body.of_each_item = part_regions(parted)
+            statements, body.of_each_item = part_regions(launch.body)
         with names.scope():
             body.depth = 1
             params += self._shared(launch, names, body, args)

@@ -70,6 +70,8 @@ class Expressions:
     variables: dict[Expr, tuple[str, str]] = field(default_factory=dict)
     buffers: dict[Buffer, str] = field(default_factory=dict)
     temporaries: dict[Expr, Code] = field(default_factory=dict)
+    #: writes all lanes of a vector as one number; what emits vectors sets it
+    combined: Callable[[Expr], Code] | None = None
 
     def __post_init__(self) -> None:
         self.helpers = Helpers(self.dialect)
@@ -455,5 +457,6 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
     "call": _call,
     # tensor reads and reductions are lowered away; vectors are the other table's, or taken apart by lane
     **dict.fromkeys(("view", "read", "reduce", "scatter"), _no_scalar),
-    **dict.fromkeys(("ramp", "broadcast", "combine_lanes", "dot", "to_line"), _no_scalar),
+    "combine_lanes": lambda x, e: x.combined(e) if x.combined else _no_scalar(x, e),
+    **dict.fromkeys(("ramp", "broadcast", "dot", "to_line"), _no_scalar),
 }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
 from autosched.codegen.c_vector import NotVector, VectorExpressions, array_alignment
-from autosched.codegen.lanes import as_ramp, lane_of
+from autosched.codegen.lanes import as_ramp, lane_of, piece_of
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.calls import touches_memory
@@ -17,6 +17,7 @@ from autosched.ir.dtype import INT64
 from autosched.ir.expr import (
     Expr,
     binary,
+    broadcast,
     cast,
     const,
     is_const,
@@ -195,7 +196,7 @@ class Statements:
         if lanes == 1:
             with self._expressions(s.indices[0], s.value):
                 self._store_scalar(s)
-        elif not self._store_vector(s):
+        elif not self._store_pieces(s, lanes) and not self._store_vector(s):
             self._store_lanes(s, lanes)
 
     def _store_scalar(self, s: S.Store) -> None:
@@ -207,21 +208,67 @@ class Statements:
         else:
             self.line(f"{self.x.element(s.buffer, s.indices[0])} = {self.x.value(s.value).text};")
 
+    def _store_pieces(self, s: S.Store, lanes: int) -> bool:
+        """Emit a vector that the language does not have as several that it has; False if it has it, or none of them."""
+        vectors = self.x.dialect.vectors
+        if vectors is None or lanes in vectors.lanes or not self._lanes_are_independent(s):
+            return False
+        widest = vectors.lanes[-1]
+        count = lanes // widest if lanes // widest > MOST_PIECES else 0
+        undo = self._undo()
+        if count:
+            first = var("first", role="loop", lower=0, upper=count - 1)
+            head = _piece(s, first * widest, widest)
+            self.emit(S.For(first, const(0), const(count), "serial", head))
+        at = count * widest
+        while at < lanes:
+            n = next(n for n in (*reversed(vectors.lanes), 1) if n <= lanes - at and n & (n - 1) == 0)
+            if n > 1 and not self._store_vector(_piece(s, const(at), n)):
+                undo()
+                return False
+            if n == 1:
+                self._store(_piece(s, const(at), 1))
+            at += n
+        return True
+
+    def _undo(self) -> Callable[[], None]:
+        """A function that takes back what is emitted from now on."""
+        lines, names, helpers = len(self.lines), self.names.state(), self.x.helpers.state()
+
+        def undo() -> None:
+            del self.lines[lines:]
+            self.names.restore(names)
+            self.x.helpers.restore(helpers)
+
+        return undo
+
     def _store_vector(self, s: S.Store) -> bool:
         """Emit whole vectors; False if the language lacks them for part of the statement."""
         if self.x.dialect.vectors is None:
             return False
-        lines, names, helpers = len(self.lines), self.names.state(), self.x.helpers.state()
-        self.v.certain = frozenset(_certain([s.value]))
+        undo = self._undo()
         try:
             with self._expressions(s.indices[0], s.value):
-                self.line(f"{self.v.store(s)};")
+                if self.v.lies_apart(s):
+                    self._store_apart(s)
+                else:
+                    self.line(f"{self.v.store(s)};")
             return True
         except NotVector:
-            del self.lines[lines:]
-            self.names.restore(names)
-            self.x.helpers.restore(helpers)
+            undo()
             return False
+
+    def _store_apart(self, s: S.Store) -> None:
+        """Compute a vector, and store its lanes one by one. Raises NotVector."""
+        places, lanes = s.indices[0], s.value.dtype.lanes
+        if _reads(places, s.buffer):
+            raise NotVector
+        code = self.v.value(s.value, lanes)
+        name = self.names.declare("t")
+        self.line(f"const {self.v.type_name(code.ctype)} {name} = {code.text};")
+        for k in range(lanes):
+            element = self.x.element(s.buffer, lane_of(places, const(k)))
+            self.line(f"{element} = {self.v.element(Code(name, ATOM, code.ctype), k)};")
 
     def _store_lanes(self, s: S.Store, lanes: int) -> None:
         """Store lane by lane, through an array if a later lane may read an element that an earlier one wrote."""
@@ -232,15 +279,15 @@ class Statements:
         if self._lanes_are_independent(s):
             self.emit(S.For(lane, zero, count, "serial", S.Store(s.buffer, (target,), value)))
             return
-        kept = S.Buffer("lanes", (count,), s.buffer.dtype, "local")
-        steps: list[S.Stmt] = [S.For(lane, zero, count, "serial", S.Store(kept, (lane,), value))]
-        buffers = [kept]
-        if _reads(s.indices[0], s.buffer):
+        kept, all_lanes = S.Buffer("lanes", (count,), s.buffer.dtype, "local"), ramp(0, 1, lanes)
+        steps: list[S.Stmt] = [S.Store(kept, (all_lanes,), broadcast(s.value, lanes))]
+        buffers, places = [kept], s.indices[0]
+        if _reads(places, s.buffer):
             where = S.Buffer("offsets", (count,), INT64, "local")
             steps.append(S.For(lane, zero, count, "serial", S.Store(where, (lane,), cast(INT64, target))))
             buffers.append(where)
-            target = S.load(where, lane)
-        steps.append(S.For(lane, zero, count, "serial", S.Store(s.buffer, (target,), S.load(kept, lane))))
+            places = S.load(where, all_lanes)
+        steps.append(S.Store(s.buffer, (broadcast(places, lanes),), S.load(kept, all_lanes)))
         body: S.Stmt = S.seq(*steps)
         for buffer in buffers:
             body = S.Allocate(buffer, body)
@@ -265,9 +312,10 @@ class Statements:
         outer, self._plan = self._plan, planned(roots)
         temporaries, self.x.temporaries = self.x.temporaries, {}
         try:
-            if self._plan:
-                self._settle(roots)
-            yield
+            with self.v.evaluating(lambda: frozenset(_certain(roots))):
+                if self._plan:
+                    self._settle(roots)
+                yield
         finally:
             self._plan, self.x.temporaries = outer, temporaries
 
@@ -276,10 +324,11 @@ class Statements:
         for node in _certain(roots):
             if node in self.x.temporaries:
                 continue
-            if any(self._is_pending(a) for a in guarded_arguments(node)):
-                self._branch(node)
-            elif node in self._plan:
-                self._name(node)
+            with suppress(NotVector):  # no name then, which whoever writes it finds out
+                if any(self._is_pending(a) for a in guarded_arguments(node)):
+                    self._branch(node)
+                elif node in self._plan:
+                    self._name(node)
 
     def _is_pending(self, e: Expr) -> bool:
         """True if evaluating `e` needs statements."""
@@ -331,6 +380,12 @@ class Statements:
         self.x.temporaries[e] = Code(name, ATOM, ctype) if of.is_float else Code(name, ATOM, ctype, of_type(of))
 
 
+def _piece(s: S.Store, first: Expr, lanes: int) -> S.Store:
+    """The store of so many lanes from lane `first` on."""
+    places = piece_of(s.indices[0], first, lanes)
+    return S.Store(s.buffer, (places,), piece_of(s.value, first, lanes))
+
+
 def _end(start: Expr, extent: Expr) -> Expr:
     """`start + extent`, which partitioning often makes `start + (end - start)`."""
     if extent.op == "sub" and extent.args[1] is start and is_index(extent):
@@ -370,6 +425,8 @@ def _certain(roots: Iterable[Expr]) -> list[Expr]:
     return order
 
 
+#: Pieces of a vector that are written out; of more there is a loop.
+MOST_PIECES = 8
 #: Size of a part, in operators and operands, from which it is computed only once.
 SHARED_SIZE = 16
 #: Nesting of one text; compilers allow 256 open brackets, Python about 1000 calls.
@@ -380,6 +437,7 @@ def planned(roots: Collection[Expr]) -> frozenset[Expr]:
     """The parts of `roots` to name, roots excluded."""
     order = post_order(tuple(roots))
     whole = set(roots)
+    places = {e.args[0] for e in order if e.op == "load" and e.dtype.lanes > 1 and not is_index(e.args[0])}
     uses = Counter(a for node in order for a in node.args)
     size: dict[Expr, int] = {}
     depth: dict[Expr, int] = {}
@@ -389,7 +447,7 @@ def planned(roots: Collection[Expr]) -> frozenset[Expr]:
         depth[node] = 1 + max((depth[a] for a in node.args), default=0)
         once = node.op == "call" and not node.value.pure
         shared = uses[node] > 1 and (size[node] >= SHARED_SIZE or once)
-        if node.args and node not in whole and (shared or depth[node] >= MAX_DEPTH):
+        if node.args and node not in whole and (shared or depth[node] >= MAX_DEPTH or node in places):
             named.add(node)
             size[node] = depth[node] = 1
     return frozenset(named)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -307,6 +307,8 @@ _LANEWISE = """\
   for (int i = 0; i < {lanes}; ++i) {to} = {value};
   return r;
 }}"""
+_EVERY_NTH = "{f} {t} {name}({parameters}) {{ return ({t})({places}); }}"
+_COMBINED = "{f} {t} {name}({v} v) {{ return {value}; }}"
 _UNARY = frozenset(("abs", "popcount", "clz", "sigmoid", "pow_half"))
 _PREDICATES = frozenset(op for op, info in OPS.items() if op.startswith("is") and info.kind == "math")
 
@@ -345,6 +347,39 @@ class Helpers:
             "value": lane.format(x=f"{function}({', '.join(taken)})"),
         }
         return self._define(function, f"{d.types[of.scalar]}{of.lanes}", _LANEWISE, words)
+
+    def combined(self, op: str, of: DType) -> str:
+        """The function that makes one number of all lanes of a vector, half on half."""
+        half = dtype(of.scalar).with_lanes(of.lanes // 2)
+        ring = half.is_integer and op in ("add", "mul")  # which wraps
+        low, high = "v.lo", "v.hi"
+        if op in ("min", "max"):
+            both = f"{self.name(op, str(half))}({low}, {high})"
+        elif ring and half.lanes == 1:
+            wide = self._dialect.types[f"uint{max(half.bits, 32)}"]
+            both = f"({self._dialect.type_name(half)})(({wide}){low} {SYMBOLS[op]} ({wide}){high})"
+        elif ring and self._dialect.vectors:
+            bits = self._dialect.vectors.bits.format
+            a, b = (bits(type=self._dialect.type_name(unsigned(half)), x=x) for x in (low, high))
+            both = bits(type=self._dialect.type_name(half), x=f"{a} {SYMBOLS[op]} {b}")
+        else:
+            both = f"{low} {SYMBOLS[op]} {high}"
+        if half.lanes > 1:
+            both = f"{self.combined(op, half)}({both})"
+        vector, number = self._dialect.type_name(of), self._dialect.type_name(dtype(of.scalar))
+        return self._define(f"combined_{op}", vector, _COMBINED, {"t": number, "v": vector, "value": both})
+
+    def every_nth(self, n: int, parts: Sequence[int], of: DType) -> str:
+        """A function of whole vectors, which begin at elements `parts`, that gives every `n`-th element."""
+        assert self._dialect.vectors is not None
+        names = [f"v{i}" for i in range(len(parts))]
+        places = []
+        for at in range(0, n * of.lanes, n):
+            i = max(i for i, first in enumerate(parts) if first <= at)
+            places.append(self._dialect.vectors.element.format(x=names[i], i=at - parts[i]))
+        t = self._dialect.type_name(of)
+        words = {"t": t, "parameters": ", ".join(f"{t} {x}" for x in names), "places": ", ".join(places)}
+        return self._define(f"every_{n}", t, _EVERY_NTH, words)
 
     def math(self, op: str, of: DType, count: int) -> str:
         """The function for the math operator `op` on `count` operands of type `of`, scalars or vectors."""

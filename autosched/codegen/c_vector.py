@@ -1,32 +1,49 @@
 """Vector expressions as C text, for languages with vector types.
 
-Only whole vectors are written here: legal lane counts, contiguous or broadcast accesses, operators
-that the language has for vectors with the meaning of `ir.expr`. Anything else raises `NotVector`,
-and the statement is written as a loop over the lanes instead. So this table may have gaps.
+Only whole vectors are written here: legal lane counts, and operators that the language has for vectors
+with the meaning of `ir.expr`. What else is short, elements that lie apart among it, is written as a vector
+of scalars. Anything else raises `NotVector`, and the statement is written as a loop over the lanes instead.
+So this table may have gaps.
 
 Conditions are masks: integers as wide as the operands that were compared, each lane 0 or -1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 
 from autosched.codegen.c_scalar import Expressions
-from autosched.codegen.c_text import ATOM, CONDITIONAL, OR, SYMBOLS, UNARY, Code, infix, literal, unsigned
+from autosched.codegen.c_text import (
+    ATOM,
+    CONDITIONAL,
+    EQUALITY,
+    OR,
+    SYMBOLS,
+    TRUTH,
+    UNARY,
+    Code,
+    infix,
+    literal,
+    unsigned,
+)
 from autosched.codegen.dialects import Vectors
-from autosched.codegen.lanes import as_ramp
+from autosched.codegen.lanes import as_ramp, lane_of, line_of, piece_of
 from autosched.codegen.legalize import legal
 from autosched.codegen.storage import constant_bytes
 from autosched.ir.calls import is_opaque, touches_memory
 from autosched.ir.dtype import DType, dtype
-from autosched.ir.expr import OPS, Expr, is_const, is_index
+from autosched.ir.expr import OPS, Expr, binary, const, is_const, is_index, make, ramp
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Buffer, Store, load
 from autosched.ir.visit import post_order
 
 #: Bytes to whose multiple shared arrays are aligned at least: four floats.
 SHARED_ALIGNMENT = 16
+#: Operators and operands of an expression that is written out for each lane, in all lanes together.
+MOST_WRITTEN_OUT = 1024
 
 
 def array_alignment(buffer: Buffer, vectors: Vectors) -> int:
@@ -45,9 +62,18 @@ class VectorExpressions:
 
     def __init__(self, scalars: Expressions) -> None:
         self.x = scalars
+        scalars.combined = self.combined
         self.dialect = scalars.dialect
-        #: what the statement evaluates in any case, conditions or not
-        self.certain: frozenset[Expr] = frozenset()
+        self._certain: Callable[[], frozenset[Expr]] = frozenset
+
+    @contextmanager
+    def evaluating(self, certain: Callable[[], frozenset[Expr]]) -> Iterator[None]:
+        """Emit inside a statement that evaluates what `certain` gives in any case, conditions or not."""
+        outer, self._certain = self._certain, cache(certain)
+        try:
+            yield
+        finally:
+            self._certain = outer
 
     @property
     def d(self) -> Vectors:
@@ -71,7 +97,7 @@ class VectorExpressions:
         aligned = self.aligned(s.buffer, s.indices[0], lanes)
         if aligned:
             return f"{aligned.format(pointer=pointer)} = {value.text}"
-        return self.d.store.format(x=value.text, pointer=pointer, lanes=lanes)
+        return self.d.store.format(x=value.text, pointer=pointer, lanes=lanes, **self._memory(s.buffer, lanes))
 
     def aligned(self, buffer: Buffer, index: Expr, lanes: int) -> str:
         """A template for the whole vector as one access of memory, or nothing where its address may not be a
@@ -85,22 +111,27 @@ class VectorExpressions:
         most = array_alignment(buffer, self.d) if on_chip else self.d.widest_access
         if lanes & (lanes - 1) or width > most:
             return ""
-        ramp = as_ramp(index)
-        if ramp is None or any(c % lanes for c in to_poly(ramp[0]).terms.values()):
+        line = as_ramp(index)
+        if line is None or any(c % lanes for c in to_poly(line[0]).terms.values()):
             return ""
         if buffer.scope == "shared" and any(d.op != "const" for d in buffer.shape):
             return ""  # an argument of the kernel: the host says where it lies
+        memory = self._memory(buffer, lanes)
+        is_qualified = memory["scope"] and buffer.scope != "local"
+        qualified = self.d.aligned.replace("{scope} ", f"{memory['scope']} " if is_qualified else "")
+        return qualified.replace("{type}", memory["type"])
+
+    def _memory(self, buffer: Buffer, lanes: int) -> dict[str, str]:
+        """The qualifier of a buffer's memory, and the type of so many elements there."""
         of = dtype("uint8" if buffer.dtype.is_bool else buffer.dtype).with_lanes(lanes)
-        scopes = {"local": "", "shared": self.dialect.of_kernels.shared_scope}
-        scope = scopes.get(buffer.scope, self.dialect.global_scope)
-        qualified = self.d.aligned.replace("{scope} ", f"{scope} " if scope else "")
-        return qualified.replace("{type}", self.dialect.type_name(of))
+        scopes = {"local": self.dialect.private_scope, "shared": self.dialect.of_kernels.shared_scope}
+        return {"scope": scopes.get(buffer.scope, self.dialect.global_scope), "type": self.dialect.type_name(of)}
 
     def pointer(self, buffer: Buffer, index: Expr, lanes: int) -> str:
-        ramp = as_ramp(index)
-        if lanes not in self.d.lanes or index.dtype.lanes != lanes or ramp is None or not is_const(ramp[1], 1):
+        line = as_ramp(index)
+        if lanes not in self.d.lanes or index.dtype.lanes != lanes or line is None or not is_const(line[1], 1):
             raise NotVector
-        return self.x.pointer(buffer, ramp[0])
+        return self.x.pointer(buffer, line[0])
 
     # -- expressions --------------------------------------------------------------------------
     def value(self, e: Expr, lanes: int) -> Code:
@@ -114,7 +145,13 @@ class VectorExpressions:
             raise NotVector
         if e.op == "broadcast":
             return self._splat(e.args[0], lanes)
-        if is_index(e) and e.op != "likely":
+        try:
+            return self._whole(e, lanes)
+        except NotVector:
+            return self._of_lanes(e)
+
+    def _whole(self, e: Expr, lanes: int) -> Code:
+        if is_index(e) and not e.dtype.is_bool:
             return self._ramp(e)
         plain = legal(e, self.x.in_float)
         if plain is not e:
@@ -123,6 +160,81 @@ class VectorExpressions:
         if rule is None:
             raise NotVector
         return rule(self, e)
+
+    def _of_lanes(self, e: Expr) -> Code:
+        """Each lane by itself, if that is short. Raises NotVector."""
+        lanes, nodes = e.dtype.lanes, post_order(e)
+        if lanes * len(nodes) > MOST_WRITTEN_OUT or any(is_opaque(n) for n in nodes):
+            raise NotVector
+        each = [self.x.value(lane_of(e, const(k))) for k in range(lanes)]
+        if e.dtype.is_bool:
+            return replace(self._listed([f"-{c.at(ATOM)}" for c in each], dtype(f"int32x{lanes}")), mask=True)
+        return self._listed([c.text for c in each], self.x.register(e.dtype.scalar).with_lanes(lanes))
+
+    def _listed(self, lanes: Sequence[str], of: DType) -> Code:
+        return Code(self.d.splat.format(type=self.dialect.type_name(of), x=", ".join(lanes)), UNARY, of)
+
+    def combined(self, e: Expr) -> Code:
+        """All lanes as one number, half on half. There are 2, 4, 8, .. of them."""
+        (vector,) = e.args
+        while (lanes := vector.dtype.lanes) > 1:
+            code = self._in_one_vector(e.value, vector) if lanes in self.d.lanes else None
+            if code is not None:
+                return code
+            op = {"bitor": "or", "bitand": "and"}.get(e.value, e.value) if vector.dtype.is_bool else e.value
+            vector = make(
+                op,
+                vector.dtype.scalar.with_lanes(lanes // 2),
+                tuple(piece_of(vector, const(k), lanes // 2) for k in (0, lanes // 2)),
+            )
+        return self.x.value(vector)
+
+    def _in_one_vector(self, op: str, vector: Expr) -> Code | None:
+        """All lanes of a vector that the language has; None where it has no such operator."""
+        try:
+            code = self.value(vector, vector.dtype.lanes)
+        except NotVector:
+            return None
+        if code.mask:
+            asked = {"bitor": "any", "bitand": "all"}.get(op)
+            return Code(f"{asked}({code.text})", ATOM, "int32", TRUTH) if asked else None
+        if self.x.half(vector.dtype):
+            return None
+        name = self.x.helpers.combined(op, dtype(code.ctype))
+        return self.x.typed(Code(f"{name}({code.text})", ATOM, ""), vector.dtype.scalar)
+
+    def strided(self, e: Expr, base: Expr, stride: int) -> Code:
+        """Elements that lie a few places apart, of whole vectors. Raises NotVector, also where an array of a work-item
+        would be accessed in two ways and not stay in registers."""
+        buffer, lanes = e.value, e.dtype.lanes
+        count = stride * (lanes - 1) + 1
+        parts = [*range(0, count, lanes)]
+        if lanes < 4 or buffer.scope == "local" or buffer.dtype.is_bool or self.x.half(buffer.dtype):
+            raise NotVector
+        parts[-1] = count - lanes  # ends with the last element that is wanted
+        whole = [self.value(load(buffer, ramp(binary("add", base, const(at)), 1, lanes)), lanes) for at in parts]
+        name = self.x.helpers.every_nth(stride, parts, dtype(whole[0].ctype))
+        return Code(f"{name}({', '.join(x.text for x in whole)})", ATOM, whole[0].ctype)
+
+    def gathered(self, e: Expr) -> Code:
+        """Elements that lie anywhere. Raises NotVector where the places are no vector that has a name."""
+        buffer, (places,), lanes = e.value, e.args, e.dtype.lanes
+        found = self.x.temporaries.get(places)
+        if found is None or buffer.dtype.is_bool or self.x.half(buffer.dtype):
+            raise NotVector
+        name = self.x.buffers[buffer]
+        each = [f"{name}[{self.element(found, k)}]" for k in range(lanes)]
+        return self._listed(each, self.x.register(buffer.dtype).with_lanes(lanes))
+
+    def element(self, vector: Code, lane: int) -> str:
+        return self.d.element.format(x=vector.at(ATOM), i=lane)
+
+    def lies_apart(self, s: Store) -> bool:
+        """Whether the lanes of a store are written one by one, after all of them were computed."""
+        line = as_ramp(s.indices[0])
+        if s.buffer.dtype.is_bool or self.x.half(s.buffer.dtype) or s.value.dtype.lanes == 1:
+            return False
+        return s.indices[0].dtype.lanes > 1 and (line is None or not is_const(line[1], 1))
 
     def type_name(self, ctype: str) -> str:
         return self.dialect.type_name(dtype(ctype))
@@ -146,16 +258,15 @@ class VectorExpressions:
 
     def _ramp(self, e: Expr) -> Code:
         """An index vector as a value. Raises NotVector but for ramps with constant strides."""
-        ramp, lanes = as_ramp(e), e.dtype.lanes
-        if ramp is None or ramp[1].op != "const" or not e.dtype.is_integer:
+        line, lanes = as_ramp(e), e.dtype.lanes
+        if line is None or line[1].op != "const" or not e.dtype.is_integer:
             raise NotVector
-        if is_const(ramp[1], 0):
-            return self._splat(ramp[0], lanes)
+        if is_const(line[1], 0):
+            return self._splat(line[0], lanes)
         wide = unsigned(e.dtype)
-        steps = [literal((k * ramp[1].value) & int(wide.max), wide.scalar, self.dialect).text for k in range(lanes)]
-        type_name = self.dialect.type_name(wide)
-        offsets = Code(self.d.splat.format(type=type_name, x=", ".join(steps)), UNARY, wide)
-        total = infix("+", self.bits(self._splat(ramp[0], lanes), wide), offsets, wide)
+        steps = [literal((k * line[1].value) & int(wide.max), wide.scalar, self.dialect).text for k in range(lanes)]
+        offsets = self._listed(steps, wide)
+        total = infix("+", self.bits(self._splat(line[0], lanes), wide), offsets, wide)
         return self.bits(total, e.dtype)
 
     # -- conversions --------------------------------------------------------------------------
@@ -192,8 +303,22 @@ class VectorExpressions:
         if condition.mask and self.d.choose:
             text = self.d.choose.format(c=condition.text, a=a.text, b=b.text)
             return Code(text, ATOM, a.ctype)
-        text = f"{condition.at(OR)} ? {a.at(OR)} : {b.at(CONDITIONAL)}"
+        text = f"{condition.at(EQUALITY)} ? {a.at(OR)} : {b.at(CONDITIONAL)}"
         return Code(text, CONDITIONAL, a.ctype)
+
+    def may_be_guarded(self, e: Expr) -> bool:
+        """Whether a part of `e` may be evaluated under a condition only."""
+        found = post_order(e) if touches_memory(e) else []
+        return any((x.op == "load" or is_opaque(x)) and not (x in self._certain() or self._is_there(x)) for x in found)
+
+    def _is_there(self, e: Expr) -> bool:
+        """Whether it loads elements that are certainly in their buffer, which may be done at any time."""
+        size = constant_bytes(e.value) if e.op == "load" else None
+        line = line_of(e.args[0]) if size else None
+        if size is None or line is None:
+            return False
+        first, length = self.x.ranges.numbers.of(line[0]), (e.dtype.lanes - 1) * line[1]
+        return first.low + min(length, 0) >= 0 and first.high + max(length, 0) < size // e.value.dtype.bytes
 
     def operands(self, e: Expr) -> tuple[Code, ...]:
         return tuple(self.value(a, e.dtype.lanes) for a in e.args)
@@ -300,9 +425,8 @@ def _compare(v: VectorExpressions, e: Expr) -> Code:
 
 
 def _logic(v: VectorExpressions, e: Expr) -> Code:
-    found = post_order(e.args[1]) if touches_memory(e.args[1]) else []
-    if any((x.op == "load" or is_opaque(x)) and x not in v.certain for x in found):
-        raise NotVector  # the second side may be guarded by the first, lane by lane
+    if v.may_be_guarded(e.args[1]):
+        raise NotVector  # by the first side, lane by lane
     a, b = v.masks(*v.operands(e))
     return replace(infix("&" if e.op == "and" else "|", a, b, a.ctype), mask=True)
 
@@ -314,7 +438,7 @@ def _not(v: VectorExpressions, e: Expr) -> Code:
 
 def _select(v: VectorExpressions, e: Expr) -> Code:
     lanes, decides = e.dtype.lanes, e.args[0].args[0] if e.args[0].op == "broadcast" else e.args[0]
-    if decides.dtype.lanes > 1 and e.op == "if_then_else":
+    if decides.dtype.lanes > 1 and e.op == "if_then_else" and any(map(v.may_be_guarded, e.args[1:])):
         raise NotVector  # each lane takes its own side
     a, b = (v.value(arg, lanes) for arg in e.args[1:])
     if e.dtype.is_bool:
@@ -347,15 +471,18 @@ def _cast(v: VectorExpressions, e: Expr) -> Code:
 def _load(v: VectorExpressions, e: Expr) -> Code:
     buffer: Buffer = e.value
     lanes = e.dtype.lanes
-    ramp = as_ramp(e.args[0])
-    if ramp is not None and is_const(ramp[1], 0):
-        return v._splat(load(buffer, ramp[0]), lanes)
+    line = as_ramp(e.args[0])
+    if line is not None and is_const(line[1], 0):
+        return v._splat(load(buffer, line[0]), lanes)
+    if line is None or not is_const(line[1], 1):
+        known = line_of(e.args[0])
+        return v.strided(e, *known) if known and 1 < known[1] <= v.d.strided else v.gathered(e)
     pointer = v.pointer(buffer, e.args[0], lanes)
     half = v.x.half(buffer.dtype)
     if half is not None:
         return Code(half.load_lanes.format(lanes=lanes, pointer=pointer), ATOM, v._float(lanes))
     template = v.aligned(buffer, e.args[0], lanes) or v.d.load
-    text = template.format(lanes=lanes, pointer=pointer)
+    text = template.format(lanes=lanes, pointer=pointer, **v._memory(buffer, lanes))
     if not buffer.dtype.is_bool:
         return Code(text, UNARY, buffer.dtype.with_lanes(lanes))
     ctype = f"uint8x{lanes}"
@@ -375,6 +502,8 @@ def _math(v: VectorExpressions, e: Expr) -> Code:
         raise NotVector
     args = v.operands(e)
     of = dtype(args[0].ctype)
+    if e.op == "isnan" and not v.d.lane:
+        return replace(infix("!=", args[0], args[0], f"int{of.bits}x{of.lanes}"), mask=True)
     name = v.x.helpers.math(e.op, of, len(args))
     text = f"{name}({', '.join(a.text for a in args)})"
     return Code(text, ATOM, f"int{of.bits}x{of.lanes}", mask=True) if e.dtype.is_bool else Code(text, ATOM, of)

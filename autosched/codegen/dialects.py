@@ -61,6 +61,8 @@ class Vectors:
     splat: str
     convert: str
     bits: str
+    element: str  #: lane {i} of {x}, where the lane is a known number
+    strided: int = 0  #: elements that lie at most so far apart are taken from whole vectors
     choose: str = ""  #: lane by lane {a} where the mask {c} is set, {b} elsewhere; empty: C's conditional does that
     #: whether unsigned integers become wider signed ones by way of unsigned ones as wide
     widens_twice: bool = False
@@ -215,6 +217,21 @@ static inline int opaque(int i) { int j; asm("mov.b32 %0, %1;" : "=r"(j) : "r"(i
 #define get_local_id(axis) opaque(get_local_id(axis))
 #endif"""
 
+_OPENCL_VECTORS = Vectors(
+    lanes=(2, 3, 4, 8, 16),
+    type="{type}{lanes}",
+    load="vload{lanes}(0, {pointer})",
+    store="vstore{lanes}({x}, 0, {pointer})",
+    aligned="*({scope} {type}*)({pointer})",
+    alignment_attribute=" __attribute__((aligned({bytes})))",
+    widest_access=128,  # CL_DEVICE_MEM_BASE_ADDR_ALIGN is that of long16 at least
+    splat="({type})({x})",
+    convert="convert_{type}({x})",
+    bits="as_{type}({x})",
+    element="{x}.s{i:x}",
+    widens_twice=True,  # of products and shifts of convert_long4(uint4), NVIDIA's compiler extends the sign
+)
+
 OPENCL = Dialect(
     name="opencl",
     contract="#pragma OPENCL FP_CONTRACT ON",
@@ -253,23 +270,28 @@ OPENCL = Dialect(
     popcount="popcount",
     clz="clz({x})",
     saturate="convert_{type}_sat({x})",
-    vectors=Vectors(
-        lanes=(2, 3, 4, 8, 16),
-        type="{type}{lanes}",
-        load="vload{lanes}(0, {pointer})",
-        store="vstore{lanes}({x}, 0, {pointer})",
-        aligned="*({scope} {type}*)({pointer})",
-        alignment_attribute=" __attribute__((aligned({bytes})))",
-        widest_access=128,  # CL_DEVICE_MEM_BASE_ADDR_ALIGN is that of long16 at least
-        splat="({type})({x})",
-        convert="convert_{type}({x})",
-        bits="as_{type}({x})",
-        widens_twice=True,  # of products and shifts of convert_long4(uint4), NVIDIA's compiler extends the sign
-    ),
+    vectors=_OPENCL_VECTORS,
     reserved=frozenset(
         [*C_KEYWORDS.split(), *_OPENCL_KEYWORDS.split(), *_OPENCL_TYPES.values(), *_KERNEL_MATH.values()]
     ),
     reserved_pattern=re.compile(_OPENCL_PATTERN),
+)
+
+#: PoCL makes `vloadn` and `vstoren` of an access for each lane. CPUs access whole vectors anywhere.
+_VECTORS_ANYWHERE = """
+#define vector_at(scope, type, p) (((scope struct __attribute__((packed)) { type v; }*)(p))->v)"""
+
+#: OpenCL C for devices that are CPUs.
+OPENCL_OF_CPUS = replace(
+    OPENCL,
+    vectors=replace(
+        _OPENCL_VECTORS,
+        lanes=(2, 4, 8, 16),  # three lanes take the memory of four
+        load="vector_at({scope} const, {type}, {pointer})",
+        store="vector_at({scope}, {type}, {pointer}) = {x}",
+        strided=4,
+        preamble=_VECTORS_ANYWHERE,
+    ),
 )
 
 # -- CUDA C++: its source includes no header, so that the run-time compiler alone can translate it. A small template
@@ -361,6 +383,7 @@ CUDA = Dialect(
         convert="convert<{type}>({x})",
         bits="convert<{type}>({x})",
         choose="choose({c}, {a}, {b})",
+        element="{x}.s[{i}]",
         lane="{x}.s[{i}]",
         preamble=_cuda("vectors"),
     ),

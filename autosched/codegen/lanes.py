@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from autosched.ir.expr import OPS, Expr, binary, cast, const, is_const, is_index, make, variables
+from autosched.ir.expr import OPS, Expr, binary, broadcast, cast, const, is_const, is_index, make, ramp, variables
 from autosched.ir.visit import post_order
 
 
 def lane_of(e: Expr, lane: Expr) -> Expr:
     """The scalar in lane `lane` of `e`; a scalar is the same in every lane."""
+    return piece_of(e, lane, 1)
+
+
+def piece_of(e: Expr, first: Expr, lanes: int) -> Expr:
+    """So many lanes of `e` from lane `first` on; a scalar is the same in every lane."""
     done: dict[Expr, Expr] = {}
     for node in post_order(e):
         if node.dtype.lanes == 1:
             done[node] = node
         elif node.op == "broadcast":
-            done[node] = node.args[0]
+            done[node] = broadcast(node.args[0], lanes) if lanes > 1 else node.args[0]
         elif node.op == "ramp":
             base, stride = node.args
-            done[node] = binary("add", base, binary("mul", cast(stride.dtype, lane), stride))
+            at = binary("add", base, binary("mul", cast(stride.dtype, first), stride))
+            done[node] = ramp(at, stride, lanes) if lanes > 1 else at
         else:
-            done[node] = make(node.op, node.dtype.scalar, tuple(done[a] for a in node.args), node.value)
+            of = node.dtype.scalar.with_lanes(lanes)
+            done[node] = make(node.op, of, tuple(done[a] for a in node.args), node.value)
     return done[e]
 
 

@@ -17,13 +17,6 @@ pip installs, gets such regions wrong. The macros of `PREAMBLE` part them for Po
 - Of two conditions between the same two barriers the first one is lost, in a loop also the last one of a round.
 - PoCL puts barriers of its own into innermost loops whose rounds the group agrees about. Where such a loop may be
   skipped, its counter is wrong, or stores before it are lost. A bound that asks for the work-item keeps PoCL from it.
-
-What has no loops becomes vectors of work-items: LLVM makes them of PoCL's loop. Where the group chooses between such a
-body and another, as at the border of an image, it makes none; `part_bodies` gives each body a loop of its own.
-
-    if (group is inside) A; else B;     ->     if (group is inside) A;
-                                               pocl_barrier();
-                                               if (!(group is inside)) B;
 """
 
 from __future__ import annotations
@@ -31,9 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from autosched.ir.expr import Expr, logical_and, logical_not
 from autosched.ir.stmt import Allocate, Barrier, For, If, Let, Produce, Seq, Stmt, While, seq, walk
-from autosched.ir.visit import post_order
 
 #: the scope of a barrier that only PoCL needs
 POCL = "pocl"
@@ -51,33 +42,6 @@ def part_regions(body: Stmt) -> tuple[Stmt, frozenset[For]]:
     """The body of a kernel with the barriers that PoCL needs besides its own, and the loops in it that each work-item
     has to decide about."""
     return (_Regions().part(body), _loops_of_each_item(body, 0)) if _waits(body) else (body, frozenset())
-
-
-def part_bodies(body: Stmt) -> Stmt:
-    """The body of a kernel, if it has no barriers: a body without loops is parted from what the group runs instead."""
-    parts = [body] if _waits(body) else _bodies(body, ())
-    return seq(parts[0], *(s for part in parts[1:] for s in (Barrier(POCL), part)))
-
-
-def _bodies(s: Stmt, when: tuple[Expr, ...]) -> list[Stmt]:
-    match s:
-        case If(condition=c, then=then, otherwise=otherwise) if otherwise and not (_asks_item(c) or _loops(then)):
-            return [*_bodies(then, (*when, c)), *_bodies(otherwise, (*when, logical_not(c)))]
-        case Seq(stmts=stmts):
-            each = [_bodies(x, ()) for x in stmts]
-            if all(len(parts) == 1 for parts in each):
-                return [If(logical_and(*when), s) if when else s]
-            return [If(logical_and(*when), x) if when else x for parts in each for x in parts]
-        case Produce():
-            return [replace(s, body=part) for part in _bodies(s.body, when)]
-        case _:
-            return [If(logical_and(*when), s) if when else s]
-
-
-def _asks_item(condition: Expr) -> bool:
-    """Whether work-items of a group may disagree about a condition: one names them, or it comes from memory."""
-    found = post_order([condition])
-    return any(e.op == "read" or (e.op == "var" and str(e.value.name).startswith("threadIdx")) for e in found)
 
 
 def _loops_of_each_item(body: Stmt, depth: int, maybe: bool = False) -> frozenset[For]:

@@ -177,7 +177,7 @@ static cl_int build(struct $name *s) {
   cl_device_fp_config floats = 0;
   char options[128];
   clGetDeviceInfo(s->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, NULL);
-  sprintf(options, "-cl-std=CL1.2%s%s", s->plan.is_wide ? " -DINDEX_T=long" : "",
+  sprintf(options, "-cl-std=CL1.2 -w%s%s", s->plan.is_wide ? " -DINDEX_T=long" : "",
           floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
   if (s->program != NULL) clReleaseProgram(s->program);
   s->program = clCreateProgramWithSource(s->context, 1, (const char **)&s->text, NULL, &error);

@@ -23,7 +23,7 @@ def side_by_side(
     for x in roots:
         if x.shares is not None:
             guests.setdefault(x.shares.stage, []).append(x)
-    if guests and target.is_gpu_style:
+    if guests and not target.is_cpu:
         guest = next(iter(guests.values()))[0]
         raise _refused(guest, "each stage at the root is a kernel of its own", "compute_with on CPUs")
     for unit in _ordered(s, roots, guests):

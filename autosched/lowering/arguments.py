@@ -42,7 +42,7 @@ def passed_intermediates(s: Schedule, args: Sequence[Tensor], target: Target) ->
         if stage.is_placeholder or stage.attach.kind == "inline" or (t in results and stage.attach.kind == "root"):
             continue
         why = legal = ""
-        if target.is_gpu_style and stage.attach.kind != "root":
+        if not target.is_cpu and stage.attach.kind != "root":
             why = f"{t.name} is computed at {stage.attach.loop!r}: work-items would write what others read"
             legal = f"{t.name}.compute_root()"
         elif t not in stage.op.outputs:

@@ -205,9 +205,10 @@ class _VirtualThreads:
         return map_accesses(s, own)
 
 
-def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:
+def bind_threads(body: Stmt, an: Analyzer, function: str, is_cpu: bool = False) -> Stmt:
     """The root nests as launches, in order, inside the allocations they share and the loops that the host runs.
 
+    On a device that `is_cpu`, the iterations of a parallel loop are work-groups.
     The kernel of a function `f` is called `f_kernel`; where there are several, `f_B_kernel` computes B.
     """
     names: dict[str, int] = {}
@@ -226,9 +227,30 @@ def bind_threads(body: Stmt, an: Analyzer, function: str) -> Stmt:
         base = f"{function}_{s.name}_kernel" if isinstance(s, S.Produce) and not alone else f"{function}_kernel"
         names[base] = names.get(base, 0) + 1
         nest = S.If(logical_and(*asked), s) if asked else s
+        if is_cpu and not has_work_items(nest):
+            nest = _tasks_as_groups(nest)
         return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", nest, an)
 
     return kernels(body)
+
+
+def has_work_items(s: Stmt) -> bool:
+    """Whether loops are bound to hardware axes."""
+    return any(isinstance(x, S.For) and x.kind == "thread" for x in S.walk(s))
+
+
+def _tasks_as_groups(nest: Stmt) -> Stmt:
+    """The nest with a parallel loop that is around all of it bound to work-groups of one work-item. What is parallel
+    inside another loop is run by one of them, for groups do not wait for each other between its rounds."""
+    first = next(_around_all(nest), None)
+
+    def bind(s: Stmt) -> Stmt:
+        if not isinstance(s, S.For) or s.kind != "parallel":
+            return s
+        is_first = first is not None and s.var is first.var
+        return replace(s, kind="thread", thread="blockIdx.x") if is_first else replace(s, kind="serial")
+
+    return S.map_stmt(nest, on_stmt=bind)
 
 
 def _is_of_host(s: Stmt) -> bool:

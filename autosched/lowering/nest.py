@@ -114,6 +114,8 @@ class _Builder:
         stage = self.s.stage(self.s.scans.storage.get(stage.tensor, stage.tensor))
         if not self.target.is_gpu_style:
             return stage.scope
+        if self.target.is_cpu and stage.attach.kind != "at":
+            return "global"  # other kernels read it
         if stage.attach.kind != "at":
             if stage.scope != "global":
                 raise LowerError(
@@ -123,7 +125,7 @@ class _Builder:
                 )
             return stage.scope
         if not stage.scope_given:
-            tags = threads_around(stage)
+            tags = [t for t in threads_around(stage) if not (t == VTHREAD and self.target.is_cpu)]
             if any(t.startswith("threadIdx") for t in tags):
                 return "local"
             scope = "shared" if tags else "global"

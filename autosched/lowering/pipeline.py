@@ -45,7 +45,7 @@ from autosched.lowering.storage import flatten_buffers, retarget, reuse_storage
 from autosched.lowering.stores import align_streams
 from autosched.lowering.tensorize import lower_intrinsics
 from autosched.lowering.unroll import apply_hints, unroll_loops
-from autosched.lowering.vectorize import split_patterns, vectorize_loops
+from autosched.lowering.vectorize import OnLanes, split_patterns, vectorize_loops
 from autosched.schedule.schedule import Constraint, Knob, Schedule
 from autosched.schedule.stage import Split
 from autosched.target import Target, TargetLike
@@ -121,7 +121,7 @@ def bind_threads(p: Program) -> Program:
     if not p.target.is_gpu_style:
         verify.check_cpu(p.function)
         return p
-    return p.with_body(gpu.bind_threads(p.function.body, p.analyzer(), p.function.name))
+    return p.with_body(gpu.bind_threads(p.function.body, p.analyzer(), p.function.name, p.target.is_cpu))
 
 
 def check(p: Program) -> Program:
@@ -142,9 +142,13 @@ def _on_body(change: Callable[..., Stmt], *given: Callable[[Program], Any], only
 
 def masks(p: Program) -> Program:
     """On CPUs, loops visit only what their masks let through."""
-    if p.target.is_gpu_style:
+    if not p.target.is_cpu or gpu.has_work_items(p.function.body):
         return p
     return p.with_body(choose_lanes(cut_masks(p.function.body, p.analyzer()), p.analyzer()))
+
+
+def _on_lanes(p: Program) -> OnLanes:
+    return OnLanes(combine=p.target.is_cpu and p.target.kind != "c", some=p.target.kind == "llvm")
 
 
 _simplify = _on_body(simplify_stmt, Program.analyzer)
@@ -161,7 +165,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("inject_vthreads", _on_body(inject_vthreads)),
     ("share_storage", _on_body(reuse_storage, Program.analyzer)),
     ("simplify_flat", _simplify),
-    ("vectorize", _on_body(vectorize_loops, Program.analyzer, lambda p: p.target.kind == "llvm")),
+    ("vectorize", _on_body(vectorize_loops, Program.analyzer, _on_lanes)),
     ("stop_when_settled", _on_body(stop_when_settled, Program.analyzer, only="llvm")),
     ("unroll", _on_body(unroll_loops)),
     ("align_streams", _on_body(align_streams, Program.analyzer, only="llvm")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autosched.errors import LowerError
 from autosched.ir import expr as E
@@ -92,23 +92,41 @@ COMBINED = {op: op for op in ("add", "mul", "min", "max", "bitand", "bitor", "bi
 COMBINED |= {"and": "bitand", "or": "bitor"}
 
 
-def vectorize_loops(s: Stmt, an: Analyzer, on_lanes: bool = True) -> Stmt:
+@dataclass(frozen=True)
+class OnLanes:
+    """What a target can do with the lanes of a vector; loops that need more become serial.
+
+    combine: make one number of all lanes, of which there are 2, 4, 8, ..; some: of any number of them; load and store
+    some of them; add products of neighbours at once
+    """
+
+    combine: bool = True
+    some: bool = True
+
+    def combines(self, lanes: int) -> bool:
+        return self.combine and (self.some or lanes & (lanes - 1) == 0)
+
+
+#: No more than what each lane does by itself.
+NOTHING = OnLanes(combine=False, some=False)
+
+
+def vectorize_loops(s: Stmt, an: Analyzer, can: OnLanes = OnLanes()) -> Stmt:
     """Vector loops become vector statements.
 
-    Indices must be flat. `on_lanes`: whether the target can combine the lanes of a vector, and load and store
-    some of them; else such loops become serial.
+    Indices must be flat.
     """
     if not isinstance(s, S.For):
-        return S.with_children(s, lambda c: vectorize_loops(c, an, on_lanes))
+        return S.with_children(s, lambda c: vectorize_loops(c, an, can))
     with an.tightened({}):
         enter_loop(s, an)
-        loop = replace(s, body=vectorize_loops(s.body, an, on_lanes))
+        loop = replace(s, body=vectorize_loops(s.body, an, can))
         if not loop.lanes:
-            return _vectorize(loop, s.body, an, on_lanes) if loop.kind == "vectorize" else loop
-    return _leftover(loop, an, on_lanes)  # it may not run: how many vectors there are is asked outside
+            return _vectorize(loop, s.body, an, can) if loop.kind == "vectorize" else loop
+    return _leftover(loop, an, can)  # it may not run: how many vectors there are is asked outside
 
 
-def _vectorize(loop: S.For, before: Stmt, an: Analyzer, on_lanes: bool) -> Stmt:
+def _vectorize(loop: S.For, before: Stmt, an: Analyzer, can: OnLanes) -> Stmt:
     """The loop on all lanes; its body was `before` until vector loops inside became vectors."""
     legal = "split the loop by a constant factor and vectorize the inner loop"
     check_constant(loop, f"vectorize {loop.var.name}", legal)
@@ -120,10 +138,10 @@ def _vectorize(loop: S.For, before: Stmt, an: Analyzer, on_lanes: bool) -> Stmt:
             legal="split the loop and vectorize an inner one of at most that extent",
             loop=loop.var,
         )
-    result = _Lanes(loop, loop.start, lanes, an, on_lanes).stmt(loop.body)
+    result = _Lanes(loop, loop.start, lanes, an, can).stmt(loop.body)
     if result is None and _combines_lanes(loop.body):
-        result = _Lanes(loop, loop.start, lanes, an, on_lanes).stmt(S.map_stmt(before, on_stmt=_step_by_step))
-    if result is None and on_lanes:
+        result = _Lanes(loop, loop.start, lanes, an, can).stmt(S.map_stmt(before, on_stmt=_step_by_step))
+    if result is None and can.combines(lanes):
         result = skip_lanes(loop, lanes, _Lanes(loop, loop.start, lanes, an).expr, an)
     return _one_by_one(loop, an) if result is None else result
 
@@ -149,16 +167,16 @@ def _one_by_one(loop: S.For, an: Analyzer) -> S.For:
     return tighten(serial, an, frozenset(others))
 
 
-def _leftover(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
+def _leftover(loop: S.For, an: Analyzer, can: OnLanes) -> Stmt:
     """The rest of a vector loop, in vectors of at most `loop.lanes`."""
     if any(isinstance(s, S.Allocate) for s in S.walk(loop.body)):
         return replace(loop, lanes=0, ragged=True)
     if _reads_back(loop.body, an):
-        return _fewer_and_fewer(loop, an, on_lanes)
+        return _fewer_and_fewer(loop, an, can)
     return _overlapping(loop, an)
 
 
-def _fewer_and_fewer(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
+def _fewer_and_fewer(loop: S.For, an: Analyzer, can: OnLanes) -> Stmt:
     """As many whole vectors as there are, then narrower ones, and the last few elements one by one:
 
     for i in [a, a + n): f(i)   ->   for j in n//V: f(a + j*V + 0..V-1)
@@ -169,17 +187,17 @@ def _fewer_and_fewer(loop: S.For, an: Analyzer, on_lanes: bool) -> Stmt:
         return one_by_one
     block = E.var(f"{loop.var.name}.block", role="loop")
     start = loop.start + block * loop.lanes
-    lanes = _Lanes(loop, start, loop.lanes, an, on_lanes)
+    lanes = _Lanes(loop, start, loop.lanes, an, can)
     with an.assuming(loop.extent >= loop.lanes):
         body = lanes.stmt(loop.body)
-        if body is None and on_lanes:
+        if body is None and can.combines(loop.lanes):
             body = skip_lanes(replace(loop, start=start, extent=E.const(loop.lanes)), loop.lanes, lanes.expr, an)
     if body is None or lanes.is_scattered:
         return one_by_one
     count = an.simplify(E.floordiv(E.maximum(loop.extent, 0), loop.lanes))
     start, extent = an.simplify(loop.start + count * loop.lanes), an.simplify(loop.extent - count * loop.lanes)
     rest = replace(loop, start=start, extent=extent, lanes=loop.lanes // 4)
-    return S.seq(S.For(block, E.const(0), count, "serial", body, ragged=True), _fewer_and_fewer(rest, an, on_lanes))
+    return S.seq(S.For(block, E.const(0), count, "serial", body, ragged=True), _fewer_and_fewer(rest, an, can))
 
 
 def _overlapping(loop: S.For, an: Analyzer) -> Stmt:
@@ -244,11 +262,11 @@ def _plane(index: Expr, buffer: Buffer, an: Analyzer) -> tuple[Expr, int]:
 class _Lanes:
     """One vector loop: its variable becomes `start + (0, 1, ..., lanes - 1)`."""
 
-    def __init__(self, loop: S.For, start: Expr, lanes: int, an: Analyzer, on_lanes: bool = False) -> None:
-        self.v, self.start, self.lanes, self.an, self.on_lanes = loop.var, start, lanes, an, on_lanes
+    def __init__(self, loop: S.For, start: Expr, lanes: int, an: Analyzer, can: OnLanes = NOTHING) -> None:
+        self.v, self.start, self.lanes, self.an, self.can = loop.var, start, lanes, an, can
         self.stored = {s.buffer for s in S.walk(loop.body) if isinstance(s, S.Store)}
         self.varying = {loop.var}  #: what has a value of its own in each lane: also what is let be such a value
-        self.masked, self.under_mask = loop.masked and on_lanes, False
+        self.masked, self.under_mask = loop.masked and can.some, False
         self.is_scattered = False  #: some access is worth no vector: a load from afar, a store not to neighbours
         self._done: dict[Expr, Expr] = {}  #: under the ranges of the loops around: see `stmt`
 
@@ -342,7 +360,7 @@ class _Lanes:
         """
         old = E.make("load", s.buffer.dtype, s.indices, s.buffer)
         is_step = s.value.op in COMBINED and len(s.value.args) == 2 and any(a is old for a in s.value.args)
-        if not self.on_lanes or not is_step:
+        if not self.can.combines(self.lanes) or not is_step:
             return None
         left, right = s.value.args
         step = right if left is old else left
@@ -360,7 +378,7 @@ class _Lanes:
         ->   C[0..] = dot(C[0..], A[0..3], B[0..])
         """
         old = E.make("load", s.buffer.dtype, s.indices, s.buffer)
-        if self.under_mask or s.buffer.dtype.scalar not in (INT32, FLOAT32) or s.value.op != "add":
+        if self.under_mask or not self.can.some or s.buffer.dtype.scalar not in (INT32, FLOAT32) or s.value.op != "add":
             return None
         if all(a is not old for a in s.value.args):
             return None

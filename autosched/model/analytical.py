@@ -322,10 +322,6 @@ def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str,
     }
 
 
-#: Share of accesses that may lie apart in what becomes vectors all the same.
-NEAR = 0.1
-
-
 @dataclass(frozen=True)
 class Gpu:
     """Costs of operations on one multiprocessor, in nanoseconds unless said otherwise, and its resources.
@@ -448,63 +444,19 @@ class GpuKernelModel(AnalyticalModel):
         return np.clip(in_flight / g.in_flight, 0.02, 1.0), np.maximum(wanted / g.most_registers - 1.0, 0.0)
 
 
-class CpuKernelModel(AnalyticalModel):
-    """Seconds of kernels on a CPU whose runtime makes tasks of work-groups."""
-
-    needed = (
-        *AnalyticalModel.needed, "arithmetic", "vector_loads", "shared_bytes", "threads_x", "loops",
-        "uncoalesced_loads",
-    )  # fmt: skip
-
-    @staticmethod
-    def core_of(units: int, limits: Mapping[str, int]) -> Core:
-        """A core, with what these runtimes take for things: measured of PoCL 3.0.
-
-        Lanes that lie apart are loaded one by one for a work-item that goes on to their neighbours, which caches have.
-        """
-        core = Core.of(limits.get("compute_units", units), limits)
-        core = replace(core, task=40.0, chunks=np.inf, region=15_000.0, guard=0.1, choice=0.25, index=0.005)
-        return replace(core, latency=2.0, strided=0.3, gathered=0.3, gathered_word=0.3, apart=0.0)
-
-    def _body(self, f: Mapping[str, FloatArray]) -> Body:
-        """Of kernels without a loop, LLVM makes vectors along the work-items, as of any loop over neighbours."""
-        body = Body.of(f, self.core)
-        half = self.core.vector_bytes / np.maximum(f["vector_bytes"], 1.0) / 2
-        straight = (f["loops"] < 1) & (f["lanes"] <= 1) & (f["uncoalesced_loads"] < NEAR * f["iterations"])
-        found = np.where(straight & (f["threads_x"] >= half), np.maximum(half, 1.0), 1.0)
-        return replace(body, times=body.times * body.found / found, found=found)
-
-    def _parts(self, f: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-        # Of kernels without a loop, neighbours are work-items, whatever the last loop that is written out walks along.
-        # The lines that they read are of each other; what lies apart is little more than that.
-        straight = (f["loops"] < 1) & (f["lanes"] <= 1)
-        apart = np.where(straight, f["uncoalesced_loads"] / 8, f["strided_loads"])
-        # These languages gather nothing: a statement that has to is computed lane by lane.
-        by_lane = (f["lanes"] > 1) & (f["gathered_loads"] > f["vector_loads"])
-        f = {
-            **f,
-            "strided_loads": apart,
-            "vector_arithmetic": np.where(by_lane, f["arithmetic"], f["vector_arithmetic"]),
-        }
-        parts, core, body = super()._parts(f), self.core, self._body(f)
-        meets = f["shared_bytes"] > 0
-        kept = np.where(meets, 2.0 * body.times * body.accumulators * body.registers * (core.load + core.store), 0.0)
-        entries = np.where(meets, 4.0 * f["tasks"] * core.entry, 0.0)
-        between = (kept + entries) * np.maximum(f["imbalance"], 1.0) / core.units
-        return parts | {"barriers": between, "total": parts["total"] + between}
+def kernel_core(units: int, limits: Mapping[str, int]) -> Core:
+    """A core of a CPU that runs kernels, with what its runtime takes for things: measured of PoCL 3.0."""
+    core = Core.of(limits.get("compute_units", units), limits)
+    return replace(core, task=40.0, chunks=np.inf, region=15_000.0, next_region=8_000.0)
 
 
 def prior_for(
     feature_names: Sequence[str], *, is_gpu_style: bool, units: int, limits: Mapping[str, int]
 ) -> AnalyticalModel | None:
     """The model of a target with these limits; None where it says nothing, as of spaces with other features."""
-    if not is_gpu_style:
-        kind: type[AnalyticalModel] = AnalyticalModel
-    else:
-        kind = CpuKernelModel if limits.get("is_cpu") else GpuKernelModel
-    if not set(kind.needed) <= set(feature_names):
+    is_gpu = is_gpu_style and not limits.get("is_cpu")
+    if not set((GpuKernelModel if is_gpu else AnalyticalModel).needed) <= set(feature_names):
         return None
-    if kind is GpuKernelModel:
+    if is_gpu:
         return GpuKernelModel(feature_names, gpu=Gpu.of(units, limits))
-    core = CpuKernelModel.core_of(units, limits) if kind is CpuKernelModel else Core.of(units, limits)
-    return kind(feature_names, core=core)
+    return AnalyticalModel(feature_names, core=kernel_core(units, limits) if is_gpu_style else Core.of(units, limits))

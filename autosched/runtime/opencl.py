@@ -76,7 +76,7 @@ class OpenCLKernel(DeviceKernel):
             cl, device = opencl(), self.session.device
             options = self._given_options
             if options is None:
-                options = ["-cl-std=CL1.2", "-DINDEX_T=long"] if wide else ["-cl-std=CL1.2"]
+                options = ["-cl-std=CL1.2", "-w", *(["-DINDEX_T=long"] if wide else [])]
                 if device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
                     options.append("-cl-fp32-correctly-rounded-divide-sqrt")
             try:

@@ -76,7 +76,7 @@ def plain_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
     """Every stage whole, one after the other, in loops along rows: what experiments compare with. On a GPU-style
     target, it is the default schedule."""
     s = create_schedule(list(args))
-    if target.is_gpu_style:
+    if not target.is_cpu:
         by_default(s, target)
         return s
     for stage in s.stages:
@@ -87,7 +87,7 @@ def plain_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
 
 def by_default(s: Schedule, target: Target) -> None:
     """Do to a new schedule what the default one is."""
-    if not target.is_gpu_style:
+    if target.is_cpu:
         _inline_what_is_used_once(s)
         for stage in s.stages:
             if stage.attach.kind == "root":
@@ -125,11 +125,9 @@ def _bind_elements(stage: Stage, loops: Sequence[Loop]) -> tuple[Loop, Loop]:
 
 def is_launched_in_steps(scan: Stage, target: Target) -> bool:
     """Whether a kernel for each step of a scan keeps more of a device busy than one for all of them, whose work-items
-    have the places that do not depend on each other. A core of a CPU is done with a plane before a launch is."""
+    have the places that do not depend on each other."""
     op = scan.op
     if not isinstance(op, ScanOp) or scan.attach.kind != "root" or not op.spatial_axis_ or all(op.independent):
-        return False
-    if target.limits.get("is_cpu"):
         return False
     lengths = [int(n.value) if n.op == "const" else USUAL_LENGTH for n in scan.tensor.shape[1:]]
     free = math.prod(n for n, is_free in zip(lengths, op.independent, strict=False) if is_free)

@@ -287,7 +287,7 @@ def template_space(
     what the templates raise, if none of them gives a sketch.
     """
     if templates is None:
-        templates = [t for t in workload.templates if t.fits(target)]
+        templates = workload.templates_for(target)
     if not templates:
         kinds = sorted({t.target for t in workload.templates})
         raise WorkloadError(

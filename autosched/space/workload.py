@@ -43,8 +43,9 @@ P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., object])
 Array = np.ndarray[Any, Any]
 
-#: in a template's place for a target: every kind whose loops are bound to work-groups and work-items
-GPU = "gpu"
+#: in a template's place for a target: every one whose parallel loops are tasks of a CPU's cores, and every kind whose
+#: loops are bound to work-groups and work-items
+CPU, GPU = "cpu", "gpu"
 
 #: `choose` may split a template into this many sketches, unless `@template(..., max_forks=N)` says otherwise:
 #: it runs once for each, which takes milliseconds.
@@ -64,8 +65,8 @@ class Walk(Protocol):
 
 @dataclass(frozen=True)
 class Template:
-    """A schedule with knobs that someone wrote: `fn(s)` or `fn(s, target)`, for one kind of target, or for
-    all that run kernels (`gpu`)."""
+    """A schedule with knobs that someone wrote: `fn(s)` or `fn(s, target)`, for one kind of target, for all that run
+    tasks on a CPU (`cpu`), or for all that run kernels (`gpu`)."""
 
     name: str
     target: str
@@ -74,7 +75,8 @@ class Template:
     walk: Callable[[Any, Target], Walk] | None = None  #: the same as `fn` does, step by step
 
     def fits(self, target: Target) -> bool:
-        return self.target == target.kind or (self.target == GPU and target.is_gpu_style)
+        groups = {CPU: target.is_cpu, GPU: target.is_gpu_style}
+        return self.target == target.kind or groups.get(self.target, False)
 
     @property
     def wants_target(self) -> bool:
@@ -189,6 +191,12 @@ class Workload:
     @property
     def templates(self) -> tuple[Template, ...]:
         return tuple(self.function.templates) if self.function is not None else ()
+
+    def templates_for(self, target: Target) -> list[Template]:
+        """Those that fit. On a CPU that runs kernels, those for GPUs stand back where there are others."""
+        found = [t for t in self.templates if t.fits(target)]
+        others = [t for t in found if t.target != GPU]
+        return others if target.is_cpu and others else found
 
     def describe_args(self) -> list[dict[str, Any]]:
         """Name, shape (as text) and dtype of each argument, as records keep them."""
@@ -364,9 +372,9 @@ def workload(
     return made if fn is None else made(fn)
 
 
-def template(of: WorkloadFunction[...], *, target: str = "llvm", max_forks: int = MAX_FORKS) -> Callable[[F], F]:
-    """Register a hand-written schedule with knobs for a workload on a kind of target: `llvm`, `opencl`,
-    `cuda`, or `gpu` for both of the last two.
+def template(of: WorkloadFunction[...], *, target: str = CPU, max_forks: int = MAX_FORKS) -> Callable[[F], F]:
+    """Register a hand-written schedule with knobs for a workload on a kind of target: `llvm`, `c`, `opencl`, `cuda`;
+    or `cpu` for all that run tasks of `parallel` loops, OpenCL on CPUs among them, and `gpu` for `opencl` and `cuda`.
 
     The function takes the schedule (and, if it wants, the target) and calls primitives on it;
     `s.define_knob` and `s.choose` leave decisions to tuning. `max_forks` is how many sketches its choices
@@ -377,9 +385,9 @@ def template(of: WorkloadFunction[...], *, target: str = "llvm", max_forks: int 
 
     def register(fn: F) -> F:
         expect(fn, "a function of a schedule", hasattr(fn, "__name__") and callable(fn), "@template")
-        if target not in (*KINDS, GPU):
+        if target not in (*KINDS, CPU, GPU):
             raise WorkloadError(
-                f"{target!r} is no kind of target", asked="@template", legal=f"kinds: {', '.join((*KINDS, GPU))}"
+                f"{target!r} is no kind of target", asked="@template", legal=f"kinds: {', '.join((*KINDS, CPU, GPU))}"
             )
         if any(t.name == fn.__name__ and t.target == target for t in of.templates):
             why = f"{of.name} has a template {fn.__name__!r} for {target} already"

@@ -37,14 +37,17 @@ from autosched.testing.programs import RandomProgram, random_program
 from autosched.testing.schedules import random_knobs, random_schedule
 from autosched.testing.tiles import declare_all
 
-#: backend -> (target, backend of `check_against_reference`)
-BACKENDS: dict[str, tuple[str, Any]] = {
-    "interpreter": ("llvm", "interpreter"),
-    "backwards": ("llvm", "interpreter-backwards"),
-    "llvm": ("llvm", "native"),
-    "c": ("c", "native"),
-    "kernels": ("opencl", "interpreter"),
-    "opencl": ("opencl", "native"),
+_KERNELS = Target.parse("opencl")
+#: backend -> (target, backend of `check_against_reference`). Of OpenCL there are kernels as for GPUs, whose loops are
+#: bound, and those for CPUs, whose work-groups are tasks.
+BACKENDS: dict[str, tuple[Target, Any]] = {
+    "interpreter": (Target.parse("llvm"), "interpreter"),
+    "backwards": (Target.parse("llvm"), "interpreter-backwards"),
+    "llvm": (Target.parse("llvm"), "native"),
+    "c": (Target.parse("c"), "native"),
+    "kernels": (_KERNELS, "interpreter"),
+    "opencl": (_KERNELS, "native"),
+    "tasks": (_KERNELS.with_limits(is_cpu=1), "native"),
 }
 
 
@@ -54,7 +57,7 @@ MAX_OPERATIONS = 400_000
 _ATTEMPTS = 3
 
 
-def _is_quick(s: Schedule, program: RandomProgram, target: str, knobs: dict[str, int]) -> bool:
+def _is_quick(s: Schedule, program: RandomProgram, target: Target, knobs: dict[str, int]) -> bool:
     """Whether it takes `MAX_OPERATIONS` at most: producers that are computed again at each read can take any time."""
     if all(x.attach.kind == "root" for x in s.stages):
         return True
@@ -119,8 +122,7 @@ class Case:
             )
         target, _ = BACKENDS[backend]
         rng = random.Random(seed)
-        to = Target.parse(target)
-        program = random_program(rng, symbolic=rng.random() < 0.7, gpu=to.is_gpu_style)
+        program = random_program(rng, symbolic=rng.random() < 0.7, gpu=target.is_gpu_style)
         s = random_schedule(program.args, rng, target, knobs=rng.random() < knobs, sizes=program.sizes)
         values = random_knobs(s, rng)
         while not _is_quick(s, program, target, values):
@@ -129,7 +131,7 @@ class Case:
         graph, trace = graph_to_json(program.args), s.trace.to_json()
         places: tuple[dict[str, Any], list[str]] = {}, []
         if rng.random() < memory:
-            places = random_memory(s, program.args, rng, to, program.sizes | values)
+            places = random_memory(s, program.args, rng, target, program.sizes | values)
         return Case(graph, program.sizes, trace, values, backend, seed, *places, program.args)
 
     @staticmethod
@@ -140,8 +142,8 @@ class Case:
         """
         target, _ = BACKENDS[backend]
         rng = random.Random(seed)
-        program = random_program(rng, symbolic=rng.random() < 0.5, gpu=Target.parse(target).is_gpu_style)
-        machine = Target.parse(target).with_limits(vector_bytes=rng.choice((16, 32, 64)))
+        program = random_program(rng, symbolic=rng.random() < 0.5, gpu=target.is_gpu_style)
+        machine = target.with_limits(vector_bytes=rng.choice((16, 32, 64)))
         space = Workload("generated", program.args).search_space(machine, program.sizes, "auto")
         if space.untraced:
             raise AssertionError(f"{next(iter(space.untraced.values()))}\n{program.describe()}")

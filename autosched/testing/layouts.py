@@ -102,7 +102,7 @@ def random_memory(
     named = Counter(t.name for op in Graph.of(args).ops for t in op.outputs)
     own = {t for op in Graph.of(args).ops for t in op.outputs if named[t.name] == 1}
     between = [t for t in _stored(s, args) if t in own]
-    passed = [t for t in between if s[t].attach.kind == "root" or not to.is_gpu_style]
+    passed = [t for t in between if s[t].attach.kind == "root" or to.is_cpu]
     passed = rng.sample(passed, min(len(passed), rng.choice((0, 1, 1, 2))))
     passed = [t for t in passed if _fits(s, args, t, None, to, values)]
     usable = [t for t in [*args, *between] if t.ndim and t in own and not s[t].alignments]

@@ -109,7 +109,7 @@ def _respell(s: Schedule, rng: random.Random) -> None:
 def _share_loops(s: Schedule, rng: random.Random, target: Target) -> None:
     """Compute a stage in the outer loops of another one, where that is legal as far as the schedule knows."""
     roots = [x for x in s.stages if x.loops and x.attach.kind == "root"]
-    if len(roots) < 2 or target.is_gpu_style or rng.random() < 0.3:
+    if len(roots) < 2 or not target.is_cpu or rng.random() < 0.3:
         return
     for _ in range(12):
         stage, other = rng.sample(roots, 2)
@@ -124,8 +124,10 @@ def _may_be_lowered(s: Schedule, args: Sequence[Tensor], rng: random.Random, tar
     """Bind loops for a GPU-style target; whether lowering accepts sizes and tiles, of which only it knows."""
     tails = {(r.tail, bool(x.reduce_axis)) for x in s.stages for r in x.relations if isinstance(r, Split)}
     doubtful = {("shift_inwards", True), ("exact", True), ("exact", False)}
-    if target.is_gpu_style:
+    if not target.is_cpu:
         _bind_all(s, rng)
+    elif target.is_gpu_style:
+        pass  # what a work-item keeps has to have a constant size
     elif not tails & doubtful and all(x.intrinsic is None and x.shares is None for x in s.stages):
         return True
     known = ANYWHERE_REFUSED + (VALUE_REFUSALS if target.is_gpu_style else ())

@@ -177,7 +177,7 @@ def _reorder(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 def _parallel(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
     loop = draw.one(alone(stage))
-    return None if loop is None or draw.target.is_gpu_style else Step("parallel", stage.name, (loop.name,))
+    return Step("parallel", stage.name, (loop.name,)) if loop is not None and draw.target.is_cpu else None
 
 
 def _vectorize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
@@ -218,7 +218,7 @@ def _hosts(s: Schedule, stage: Stage, draw: Draw) -> list[Stage]:
     inner = {r.inner for r in stage.relations if isinstance(r, Split) and r.factor is not None}
     whole = any(x.kind in ("vectorize", "unroll") and x not in inner for x in stage.loops)
     promised = not {r.tail for r in stage.relations if isinstance(r, Split)}.isdisjoint({"exact", "round_up"})
-    is_plain = isinstance(stage.op, ComputeOp) and not (stage.scatter_axes or promised or draw.target.is_gpu_style)
+    is_plain = isinstance(stage.op, ComputeOp) and not (stage.scatter_axes or promised or not draw.target.is_cpu)
     fixed_ = (stage.is_output and not is_plain) or is_part(s, stage) or isinstance(stage.op, ExternOp)
     is_free = not (fixed_ or whole or stage.intrinsic is not None)
     return [x for x in hosts if scan is None or s.scans.step_of(x) is scan] if is_free else []

@@ -389,11 +389,6 @@ def adds_up_rows(stage: Stage) -> bool:
     return any(a.is_contiguous(along) and a.mentions(across) and a.steps(across)[-1] == 0 for a in accesses(stage))
 
 
-def skips_elements(stage: Stage) -> bool:
-    """Whether neighbouring results are made of every second element of a row, or fewer, which vectors gather."""
-    return any((a.steps(stage.axis[-1]) or (0,))[-1] not in (None, -1, 0, 1) for a in accesses(stage))
-
-
 @while_unchanged
 def _is_shared_window(stage: Stage) -> bool:
     """Whether results share elements of a window of any length.

@@ -10,7 +10,6 @@ from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
 from autosched.space.rules import (
     butterflies,
-    cpu_kernels,
     gpu,
     inline,
     pairs,
@@ -97,19 +96,13 @@ def gpu_rules() -> tuple[Rule, ...]:
         gpu.launched_steps,
         scatters.copies_of_items,
         gpu.opaque_kernels,
-        cpu_kernels.stored_padding,
         inline.always_inline,
         tiles.fuse_epilogue,
         gpu.shared_tiles,
         gpu.pieces_of_sums,
-        cpu_kernels.sums_of_items,
-        cpu_kernels.sums_of_windows,
         gpu.group_reduction,
-        cpu_kernels.rows_of_items,
-        cpu_kernels.inside_an_item,
         gpu.row_groups,
         gpu.inline_or_share,
-        cpu_kernels.items_of_pixels,
         gpu.patches,
         gpu.elements,
     )
@@ -117,21 +110,21 @@ def gpu_rules() -> tuple[Rule, ...]:
 
 def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str | None = None) -> Template:
     """The template that applies rules, given ones before those for the kind of target."""
-    own = gpu_rules() if target.is_gpu_style else cpu_rules()
+    own = cpu_rules() if target.is_cpu else gpu_rules()
     asked = (*(load_rule(r) if isinstance(r, str) else r for r in rules), *own)
-    levels = structure or (GPU_STRUCTURE if target.is_gpu_style else CPU_STRUCTURE)
+    levels = structure or (CPU_STRUCTURE if target.is_cpu else GPU_STRUCTURE)
 
     def walk(s: Schedule, target: Target) -> Walk:
         inline.separate_windows(s)
-        inline.write_out_stencils(s, for_items=target.is_gpu_style)
-        if not target.is_gpu_style:
+        inline.write_out_stencils(s, for_items=not target.is_cpu)
+        if target.is_cpu:
             inline.compute_phases(s)
             inline.store_paddings(s)
         sums.read_once(s)
-        if not target.is_gpu_style:
+        if target.is_cpu:
             inline.compute_maps_together(s)
         plan = Plan(s, target, levels)
-        if not target.is_gpu_style:
+        if target.is_cpu:
             inline.compute_terms(plan)
         return Walk(plan, asked)
 
@@ -145,7 +138,7 @@ def space_of(
     workload: Workload, target: Target, sizes: dict[str, int], space: str, rules: Sequence[Rule | str]
 ) -> SearchSpace:
     """The sketches of the workload's templates, of rules, or of both: see `Workload.search_space`."""
-    own = [t for t in workload.templates if t.fits(target)]
+    own = workload.templates_for(target)
     made = generated(target, rules)  # which refuses rules that nobody knows
     auto = [made] if space in ("auto", "all") or not (own or space) else []
     if rules and not auto:

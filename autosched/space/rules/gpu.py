@@ -64,10 +64,10 @@ from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar
 
-#: Sums that one work-item may have in registers, and of those that are CPUs vectors of sums.
-MOST_SUMS, MOST_VECTORS = 64, 16
-#: The longest vector type of OpenCL.
-MOST_LANES = 16
+#: Sums that one work-item may have in registers.
+MOST_SUMS = 64
+#: Elements of a vector, of which a GPU reads 16 bytes at once.
+LANES = (1, 2, 4)
 #: Reduce loops this short are written out, all together or not at all.
 SHORT = 7
 #: An operand that is read for so many points of the result is worth being stored again in another order.
@@ -80,22 +80,11 @@ LONG = 32
 FEW_RESULTS, WORTH_PIECES, PIECES = 64, 1 << 15, (32, 64, 128, 256)
 
 
-def is_cpu(plan: Plan) -> bool:
-    """Whether the device is a CPU: a work-group is a task then, and its work-items a loop."""
-    return bool(plan.target.limits.get("is_cpu"))
-
-
-def lanes_of(plan: Plan, stage: Stage) -> tuple[int, ...]:
-    """Vectors of a work-item: four elements are what a GPU reads at once; a CPU has vector registers."""
-    whole = plan.machine.vector_bytes // stage.tensor.dtype.bytes if is_cpu(plan) else 4
-    return tuple(n for n in (1, 2, 4, 8, 16) if n <= min(max(4, whole), MOST_LANES))
-
-
-def _that_divide(widths: tuple[int, ...], axes: Sequence[IterVar]) -> tuple[int, ...]:
+def _lanes(axes: Sequence[IterVar]) -> tuple[int, ...]:
     """Those that leave nothing over, where lengths are known: kernels are not cut, and a vector that might end beyond
     the border is computed lane by lane."""
     total = analysis.points(axes)
-    return tuple(n for n in widths if total is None or total % n == 0)
+    return tuple(n for n in LANES if total is None or total % n == 0)
 
 
 @rule(when=lambda plan, stage: analysis.is_opaque(stage), because=lambda plan, stage: analysis.why_opaque(stage))
@@ -129,7 +118,7 @@ def launched_steps(plan: Plan, stage: Stage) -> None:
     if stage.is_injective and len(places) > 1:
         _in_patches(plan, stage, places)
         return
-    bind_elements(plan.s, stage, (1,) if analysis.adds_up_rows(stage) else lanes_of(plan, stage), places)
+    bind_elements(plan.s, stage, (1,) if analysis.adds_up_rows(stage) else LANES, places)
     if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
         for x in reduce_loops(stage):
             stage.unroll(x)
@@ -143,15 +132,12 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     row = stage.axis.index(best_rows(stage, stage.axis[vector]))
     sources = list(dict.fromkeys(plan.s.stage(a.tensor) for a in analysis.accesses(stage)))
     long = max(range(len(stage.reduce_axis)), key=lambda i: length(stage.reduce_axis[i]) or 1 << 30)
-    widths = _that_divide(lanes_of(plan, stage), [stage.axis[vector]])
-    rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", widths)
+    rows, lanes = plan.knob(stage, "rows", (1, 2, 4, 8)), plan.knob(stage, "lanes", _lanes([stage.axis[vector]]))
     items_y, items_x = plan.knob(stage, "items_y", (4, 8, 16)), plan.knob(stage, "items_x", (8, 16, 32))
-    apart = plan.knob(stage, "apart", (1,) if is_cpu(plan) else (1, 2))
+    apart = plan.knob(stage, "apart", (1, 2))
     apart_from = {x: d for x in sources if (d := _apart(stage, x, vector)) is not None}
     single = [x for x in sources if len(analysis.reads_of(stage, x)) == 1]
-    dots = is_cpu(plan) and bool(apart_from) and sums_of_integers_along_rows(stage, long)
-    most = MOST_VECTORS if dots else max(MOST_SUMS, MOST_VECTORS * widths[-1] if is_cpu(plan) else 0)
-    s.constrain(rows * lanes * apart * apart <= most, "the sums do not fit into registers")
+    s.constrain(rows * lanes * apart * apart <= MOST_SUMS, "the sums do not fit into registers")
     sums, host = _register_sums(plan, stage)
     axes = list(host.axis)
     block_y, i = host.split(axes[row], factor=items_y * rows * apart)
@@ -170,16 +156,15 @@ def shared_tiles(plan: Plan, stage: Stage) -> None:
     if others:
         host.bind(fuse_all(host, others), "blockIdx.z")
     host.unroll(line)
-    _settle_lanes(host, lane, dots)
+    host.vectorize(lane)
 
     sums.compute_at(host, item_x)
-    outer = _sum_loops(plan, stage, sums, long, row, vector, dots)
+    outer = _sum_loops(plan, stage, sums, long, row, vector)
     turned: dict[Stage, Stage] = {}
-    if not dots and apart_from and (is_cpu(plan) or plan.choose(stage, "columns", ["turned", "left"]) == "turned"):
+    if apart_from and plan.choose(stage, "columns", ["turned", "left"]) == "turned":
         turned = {x: _turn(plan, sums, x, at) for x, at in apart_from.items()}
-    # A CPU's shared memory is memory: tiles there are copies, for which all have to meet. Of what is read at two places
-    # a tile would hold all that is between them.
-    if single and not is_cpu(plan) and plan.choose(stage, "operands", ["shared", "cached"]) == "shared":
+    # Of what is read at two places a tile would hold all that is between them.
+    if single and plan.choose(stage, "operands", ["shared", "cached"]) == "shared":
         for source in single:
             items = {"threadIdx.x": items_x, "threadIdx.y": items_y}
             _fetch(plan, stage, sums, turned.get(source, source), outer, items)
@@ -194,20 +179,6 @@ def _register_sums(plan: Plan, stage: Stage) -> tuple[Stage, Stage]:
     sums = plan.s[plan.s.cache_write(stage.tensor, "local")]
     plan.done[sums] = "cache_write"
     return sums, stage
-
-
-def sums_of_integers_along_rows(stage: Stage, long: int) -> bool:
-    """Whether what is added up lies in rows, and is of integers: compilers then add up in vectors themselves, four
-    bytes at a time, which they may not with floats."""
-    along, read = stage.reduce_axis[long], analysis.accesses(stage)
-    return not stage.tensor.dtype.is_float and all(a.is_contiguous(along) for a in read if a.mentions(along))
-
-
-def _settle_lanes(stage: Stage, lane: Loop, dots: bool) -> None:
-    if dots:
-        stage.unroll(lane)
-    else:
-        stage.vectorize(lane)
 
 
 def _apart(stage: Stage, source: Stage, vector: int) -> int | None:
@@ -232,25 +203,20 @@ def _turn(plan: Plan, sums: Stage, source: Stage, at: int) -> Stage:
     return turned
 
 
-def _sum_loops(plan: Plan, stage: Stage, sums: Stage, long: int, row: int, vector: int, dots: bool) -> Loop:
-    """Reduce loops around the sums of a work-item. Returns the outermost, at which operands are fetched; a CPU's fetch
-    themselves."""
-    outer = inner = sums.roots[sums.reduce_axis[long]]
-    if not is_cpu(plan):
-        outer, inner = sums.split(inner, factor=plan.knob(stage, "steps", (4, 8, 16, 32)))
+def _sum_loops(plan: Plan, stage: Stage, sums: Stage, long: int, row: int, vector: int) -> Loop:
+    """Reduce loops around the sums of a work-item. Returns the outermost, at which operands are fetched."""
+    steps = plan.knob(stage, "steps", (4, 8, 16, 32))
+    outer, inner = sums.split(sums.roots[sums.reduce_axis[long]], factor=steps)
     window = [sums.roots[a] for i, a in enumerate(sums.reduce_axis) if i != long]
     line, lane = sums.roots[sums.axis[row]], sums.roots[sums.axis[vector]]
     others = [sums.roots[a] for i, a in enumerate(sums.axis) if i not in (row, vector)]
-    if dots:
-        sums.reorder(*window, *others, outer, line, lane)
-    else:
-        sums.reorder(*([] if inner is outer else [outer]), inner, *window, *others, line, lane)
+    sums.reorder(outer, inner, *window, *others, line, lane)
     short = [x for x in window if x.root is not None and (length(x.root) or SHORT + 1) <= SHORT]
     if short and plan.choose(stage, "window", ["loops", "written out"]) == "written out":
         for x in short:
             sums.unroll(x)
     sums.unroll(line)
-    _settle_lanes(sums, lane, dots)
+    sums.vectorize(lane)
     return outer
 
 
@@ -268,15 +234,6 @@ def reduces_rows(stage: Stage) -> bool:
     return not analysis.has_fewer(stage.reduce_axis, LONG)
 
 
-def along_rows(stage: Stage) -> bool:
-    """Whether the innermost reduce axis of a long reduction walks along rows of all that is read."""
-    if not reduces_rows(stage):
-        return False
-    along = stage.reduce_axis[-1]
-    reads = [a for a in analysis.accesses(stage) if a.mentions(along)]
-    return bool(reads) and all(a.is_contiguous(along) for a in reads)
-
-
 def _few(plan: Plan, stage: Stage) -> bool:
     """Whether a long reduction has too few results to keep a device busy."""
     found = analysis.has_fewer(stage.axis, FEW_RESULTS) and not analysis.has_fewer(stage.reduce_axis, WORTH_PIECES)
@@ -292,7 +249,7 @@ def pieces_of_sums(plan: Plan, stage: Stage) -> None:
     own_kernel(plan, stage)
 
 
-@rule(when=lambda plan, stage: not is_cpu(plan) and reduces_rows(stage) and stage.is_output, last=False)
+@rule(when=lambda plan, stage: reduces_rows(stage) and stage.is_output, last=False)
 def group_reduction(plan: Plan, stage: Stage) -> None:
     """A work-group for each result: its work-items read neighbouring elements, and add up together."""
     fuse_all(stage, reduce_loops(stage))
@@ -338,17 +295,17 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
     """What others read: computed again where it is read, in a work-group's shared memory, or by a kernel before."""
     places = {p.name: p for p in common_places(plan, stage)}
     if stage.reduce_axis:
-        if "row" in places and reduces_rows(stage) and not is_cpu(plan):
+        if "row" in places and reduces_rows(stage):
             place = places["row"]
             fuse_all(stage, reduce_loops(stage))
             _add_up(plan, stage, place.stage, place.loop)
-        elif reduces_rows(stage) and not is_cpu(plan):
+        elif reduces_rows(stage):
             group_reduction(plan, stage)
         else:
             own_kernel(plan, stage)
         return
     ways = ["inline"] if _may_inline(plan, stage) else []
-    ways += [name for name in places if name == "patch" and not is_cpu(plan)]
+    ways += [name for name in places if name == "patch"]
     way = choose_way(plan, stage, [*ways, ROOT])
     if way == "inline":
         inline(plan, stage)
@@ -376,19 +333,17 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
         return
     # Vectors of sums of rows would take each lane from a row of its own.
     apart = analysis.adds_up_rows(stage)
-    one = apart or (is_cpu(plan) and analysis.skips_elements(stage))
-    bind_elements(plan.s, stage, (1,) if one else _that_divide(lanes_of(plan, stage), stage.axis))
-    if not (apart and is_cpu(plan)) and analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
+    bind_elements(plan.s, stage, (1,) if apart else _lanes(stage.axis))
+    if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
         for x in reduce_loops(stage):
             stage.unroll(x)
 
 
 def _is_image(plan: Plan, stage: Stage) -> bool:
-    """Elements that share what they read with their neighbours: of the next row where each item has a few, or of any
-    axis where a work-group may share."""
+    """Elements that share what they read with their neighbours along any axis."""
     if not stage.is_injective or len(stage.axis) < 2:
         return False
-    return any(neighbours_share(stage, axis) for axis in (stage.axis[:1] if is_cpu(plan) else stage.axis))
+    return any(neighbours_share(stage, axis) for axis in stage.axis)
 
 
 @rule(when=_is_image)
@@ -402,7 +357,7 @@ def _in_patches(plan: Plan, stage: Stage, loops: Sequence[Loop]) -> None:
     row = fuse_all(stage, rest)
     items, bands = (
         plan.knob(stage, "items", (16, 32, 64, 128)),
-        plan.knob(stage, "bands", (1,) if is_cpu(plan) else (1, 2, 4)),
+        plan.knob(stage, "bands", (1, 2, 4)),
     )
     rows = plan.knob(stage, "rows", (1, 2, 4, 8))
     plan.offer(stage, patch=bind_patches(stage, y, row, rows, bands, items))

@@ -296,7 +296,7 @@ def inline(plan: Plan, stage: Stage) -> None:
 def _recomputed(plan: Plan, stage: Stage) -> float:
     """How many times an element would be computed if the stage were inlined, on average. Of pixels, loops on a CPU have
     a vector for each channel; work-items may have one channel each."""
-    found = analysis.recomputed if plan.target.is_gpu_style else analysis.recomputed_by_pixel
+    found = analysis.recomputed if not plan.target.is_cpu else analysis.recomputed_by_pixel
     return found(stage)
 
 
@@ -385,9 +385,8 @@ def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
         plan.placed += 1
         if plan.placed % plan.choose(last, "stores_every", [1, 2, 3, 4]):
             return "inline"
-    inside = [] if plan.target.is_gpu_style and plan.target.limits.get("is_cpu") else ["inside"]
     # of what neighbouring rows share, each task of many rows makes its own, or rows are kept for the next ones
-    shared = [w for w in ways if w in (TASK, SLIDING)] if SLIDING in ways else inside
+    shared = [w for w in ways if w in (TASK, SLIDING)] if SLIDING in ways else ["inside"]
     kind = plan.choose(last, "stores_at", [ROOT, *shared])
     stored = [w for w in ways if w != "inline"]
     if kind in (ROOT, TASK) and _is_of_one_row(stage):
@@ -423,7 +422,7 @@ def _is_looked_up(stage: Stage) -> bool:
 
 def _places_of_output(plan: Plan, stage: Stage) -> list[Place]:
     """Loops of the readers of an output at which it may be computed: each element once, and none is left out."""
-    if not stage.is_output or not analysis.readers(stage) or analysis.is_opaque(stage) or plan.target.is_gpu_style:
+    if not stage.is_output or not analysis.readers(stage) or analysis.is_opaque(stage) or not plan.target.is_cpu:
         return []
     return [
         p for p in common_places(plan, stage) if p.name != "block" or analysis.colliding_rows(stage) <= analysis.WAYS

@@ -13,8 +13,8 @@ from autosched.te.tensor import ComputeOp
 BANDS, NEIGHBOURS = (2, 4, 8, 16, 32), (1, 2, 4, 8)
 #: Work-items of a device that have copies of all results, and bytes that these take at most.
 COPIES, MOST_COPIES = (8, 32, 128, 512, 2048, 8192), 256 << 20
-#: Work-items of a group, none of which waits for another; on a CPU, which has a task for each group.
-ITEMS, ITEMS_OF_TASK = (32, 64, 128), (1, 4)
+#: Work-items of a group, none of which waits for another.
+ITEMS = (32, 64, 128)
 #: Results that keep a device busy if each has a work-item, and rows of a scatter that do.
 MANY_RESULTS, MANY_ROWS = 4096, 512
 
@@ -89,7 +89,7 @@ def _numbers_of_copies(plan: Plan, stage: Stage) -> list[int]:
         return []
     room = MOST_COPIES // max(1, results * stage.tensor.dtype.bytes)
     fits = [n for n in COPIES if n <= min(room, values // 2)]
-    return fits[:2] if gpu.is_cpu(plan) else fits[-2:]
+    return fits[-2:]
 
 
 @rule(when=lambda plan, stage: bool(_numbers_of_copies(plan, stage)))
@@ -99,14 +99,13 @@ def copies_of_items(plan: Plan, stage: Stage) -> None:
     for k: C[at(k)] += v(k)   ->   work-items b: for k: P[at(..), b] += v(k*n + b);  C[i] = the sum of P[i, ..]
     """
     count = plan.knob(stage, "copies", _numbers_of_copies(plan, stage))
-    values, is_cpu = fuse_all(stage, reduce_loops(stage)), gpu.is_cpu(plan)
-    item = stage.split(values, nparts=count)[0] if is_cpu else stage.split(values, factor=count)[1]
+    _, item = stage.split(fuse_all(stage, reduce_loops(stage)), factor=count)
     copies = partial_results(plan, stage, item, "copies_of_items")
-    items = plan.knob(copies, "items", ITEMS_OF_TASK if is_cpu else ITEMS)
+    items = plan.knob(copies, "items", ITEMS)
     group, item = copies.split(copies.roots[copies.axis[0]], factor=items)
     copies.bind(group, "blockIdx.x")
     copies.bind(item, "threadIdx.x")
-    if is_cpu or not analysis.has_fewer(stage.axis, MANY_RESULTS):
+    if not analysis.has_fewer(stage.axis, MANY_RESULTS):
         gpu.own_kernel(plan, stage)
     else:
         gpu.group_reduction(plan, stage)

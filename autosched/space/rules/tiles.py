@@ -67,7 +67,7 @@ def contraction_below(plan: Plan, stage: Stage) -> Stage | None:
 
 def has_tiles(plan: Plan, stage: Stage) -> bool:
     """Whether sums are made in tiles that an epilogue may be done in: windows are none for kernels."""
-    return analysis.is_contraction(stage) and not (plan.target.is_gpu_style and analysis.is_window(stage))
+    return analysis.is_contraction(stage) and (plan.target.is_cpu or not analysis.is_window(stage))
 
 
 def _is_epilogue(plan: Plan, stage: Stage) -> bool:

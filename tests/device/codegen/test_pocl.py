@@ -142,27 +142,3 @@ def test_kernels_without_conditions_are_as_they_were() -> None:
     text = emit_program(lower_structure(s, [a, b, c], "opencl").bind({}), OPENCL).source
     assert "barrier(CLK_LOCAL_MEM_FENCE)" in text
     assert "pocl" not in text.lower() and "each_item" not in text
-
-
-def bordered() -> Program:
-    """Work-groups inside an image ask nothing, those at its borders where they are."""
-    image = te.placeholder((12, 192), name="image")
-    edge = te.repeat_edge(image)
-    out = te.compute((12, 192), lambda y, x: edge[y, x - 1] + edge[y, x + 1], name="out")
-    s = create_schedule(out)
-    block, item = s[out].split(s[out].op.axis[1], 64)
-    s[out].bind(s[out].op.axis[0], te.thread_axis("blockIdx.y"))
-    s[out].bind(block, te.thread_axis("blockIdx.x"))
-    s[out].bind(item, te.thread_axis("threadIdx.x"))
-    return s, [image, out]
-
-
-def test_a_border_has_a_loop_of_its_own_where_work_items_are_a_loop() -> None:
-    """PoCL's LLVM makes no vectors of a loop over work-items with a choice between two bodies in it."""
-    s, args = bordered()
-    function = lower_structure(s, args, "opencl").bind({})
-    device, cpu = (emit_program(function, OPENCL, is_cpu=is_cpu).source for is_cpu in (False, True))
-    assert "} else {" in device and "pocl_barrier();" not in device
-    assert "} else {" not in cpu and cpu.count("  pocl_barrier();") == 1
-    image = np.arange(12 * 192, dtype=np.float32).reshape(12, 192)
-    check_against_reference(args, s, "opencl", [image])

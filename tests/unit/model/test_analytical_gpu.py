@@ -1,4 +1,4 @@
-"""The analytical models of kernels: what they think better, on GPUs and on CPUs that run work-groups as tasks."""
+"""The analytical models of kernels: what they think better, on GPUs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autosched.model import CostModel, prior_for
-from autosched.model.analytical import AnalyticalModel, CpuKernelModel, Gpu, GpuKernelModel
+from autosched.model.analytical import AnalyticalModel, Gpu, GpuKernelModel
 from autosched.search.predicted import look_ahead
 from autosched.space.features import FEATURE_NAMES
 from autosched.space.features.names import PLAIN
@@ -79,9 +79,8 @@ def test_what_costs_none():
     assert seconds(gpu=Gpu(units=264)) == pytest.approx(seconds() / 2, rel=0.02)
 
 
-@pytest.mark.parametrize("kind", [GpuKernelModel, CpuKernelModel])
-def test_zeros_and_extremes_are_finite(kind):
-    model = kind(FEATURE_NAMES)
+def test_zeros_and_extremes_are_finite():
+    model = GpuKernelModel(FEATURE_NAMES)
     rows = np.concatenate([np.zeros((1, len(FEATURE_NAMES))), np.full((1, len(FEATURE_NAMES)), 100.0)])
     assert np.isfinite(model.seconds(rows)).all() and (model.seconds(rows) > 0).all()
     assert len(model.seconds(rows[:0])) == 0
@@ -106,45 +105,19 @@ def test_its_favourite_product_on_a_gpu_is_one_of_register_tiles():
     assert knobs["lanes"] == 4, "nothing wider than what the device reads at once is offered"
 
 
-def test_rows_are_added_up_by_groups_on_a_gpu_and_by_vectors_on_a_cpu():
+def test_rows_are_added_up_by_groups_on_a_gpu():
     name, _, faster = favourite("row_sum", "cuda", GPU)
     assert "group_reduction" in name and faster > 3
-    _, knobs, faster = favourite("column_sum", "opencl", CPU)
-    assert knobs["lanes"] == 16 and faster > 3
-
-
-def test_a_cpu_keeps_sums_in_vectors_and_meets_at_no_barrier():
-    name, knobs, faster = favourite("matmul", "opencl", CPU, m=512, n=512, k=512)
-    assert "shared" not in name and knobs["lanes"] >= 8 and knobs["rows"] >= 4 and faster > 10
-    model = CpuKernelModel(FEATURE_NAMES, core=CpuKernelModel.core_of(1, CPU))
-    assert model.core.units == 2 and model.core.vector_bytes == 64
-    meeting = row(vector_fill=1, unrolled=4, shared_bytes=8192), row(vector_fill=1, unrolled=4, shared_bytes=0)
-    with_barriers, without = (float(model.seconds(x)[0]) for x in meeting)
-    assert with_barriers > 1.2 * without
-    assert model.parts(meeting[1])["barriers"] == 0
 
 
 def test_each_kind_of_target_has_its_model():
     known = {"units": 2, "feature_names": FEATURE_NAMES}
     assert type(prior_for(**known, is_gpu_style=False, limits=CPU)) is AnalyticalModel
-    assert type(prior_for(**known, is_gpu_style=True, limits=CPU)) is CpuKernelModel
+    tasks = prior_for(**known, is_gpu_style=True, limits=CPU)
+    assert type(tasks) is AnalyticalModel and (tasks.core.units, tasks.core.vector_bytes) == (2, 64)
+    plain = prior_for(**known, is_gpu_style=False, limits=CPU)
+    assert tasks.core.region > plain.core.region, "kernels are begun by a queue"
     gpu = prior_for(**known, is_gpu_style=True, limits=GPU)
     assert isinstance(gpu, GpuKernelModel) and (gpu.gpu.units, gpu.gpu.warp) == (132, 32)
     without = [n for n in FEATURE_NAMES if n != "bank_conflicts"]
     assert prior_for(without, is_gpu_style=True, units=2, limits=GPU) is None
-
-
-def test_a_cpu_makes_vectors_of_work_items_that_lie_together():
-    """Where a kernel has no loop: its own loop would be the innermost one."""
-    model = CpuKernelModel(FEATURE_NAMES, core=CpuKernelModel.core_of(1, CPU))
-    stencil = {
-        "iterations": 1e6, "main_stage_share": 1, "lanes": 1, "vector_bytes": 4, "vector_fill": 1 / 16, "loops": 0,
-        "vector_arithmetic": 8e6, "register_loads": 9e6, "vector_stores": 1e6, "accumulators": 1, "bank_conflicts": 0,
-        "bytes_into_l1": 4e6, "bytes_into_l2": 4e6, "bytes_loaded": 36e6, "bytes_stored": 4e6, "threads_x": 64,
-        "traffic": 8e6, "task_footprint": 8e6 / 1056, "shared_bytes": 0, "guards": 0, "index_arithmetic": 0,
-    }  # fmt: skip
-    alike, apart, few, looping = (
-        float(model.seconds(row(**(stencil | changed)))[0])
-        for changed in ({}, {"uncoalesced_loads": 9e6}, {"threads_x": 2}, {"loops": 1})
-    )
-    assert apart == few == looping > 2 * alike

@@ -1,0 +1,163 @@
+"""Kernels for OpenCL devices that are CPUs: parallel loops are work-groups, and statements are whole vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched import te
+from autosched.codegen.c_family import compile_opencl
+from autosched.errors import LowerError
+from autosched.lowering import lower_structure
+from autosched.schedule import Schedule, create_schedule
+from autosched.space.loading import find_workload
+from autosched.space.samples import random_inputs
+from autosched.space.workload import Template
+from autosched.target import Target
+from autosched.te.tensor import PlaceholderOp, Tensor
+from autosched.testing.oracle import check_against_reference
+
+GPU = Target.parse("opencl").with_limits(is_cpu=0)
+CPU = GPU.with_limits(is_cpu=1)
+
+
+def source(s: Schedule, args: list[Tensor], target: Target = CPU) -> str:
+    """The kernels, without what stands before them."""
+    text = compile_opencl(lower_structure(s, args, target).bind({}), target).texts["source"]
+    return text[text.index("__kernel") :]
+
+
+def check(args: list[Tensor], s: Schedule, inputs: list[np.ndarray] | None = None) -> None:
+    """Its results are those of the definition; memory that is no argument's is fenced."""
+    given = [t for t in args if isinstance(t.op, PlaceholderOp)]
+    check_against_reference(args, s, CPU, random_inputs(given, {}, 0, "tasks") if inputs is None else inputs)
+
+
+def rows(n: int = 12, m: int = 40) -> tuple[Schedule, list[Tensor]]:
+    x = te.placeholder((n, m), name="x")
+    y = te.compute((n, m), lambda i, j: x[i, j] * 2.0 + 1.0, name="y")
+    return create_schedule(y), [x, y]
+
+
+def test_a_parallel_loop_is_one_over_work_groups() -> None:
+    s, args = rows()
+    s["y"].parallel("i")
+    artifact = compile_opencl(lower_structure(s, args, CPU).bind({}), CPU)
+    (launch,) = artifact.meta["launches"]
+    assert (launch["grid"], launch["block"]) == ([12, 1, 1], [1, 1, 1])
+    check(args, s)
+    with pytest.raises(LowerError, match="bind the loop to blockIdx or threadIdx"):
+        source(s, args, GPU)
+
+
+def test_what_is_parallel_inside_another_loop_is_run_by_one_work_item() -> None:
+    """Groups would not wait for each other between its rounds: a step reads what neighbours wrote in the one before."""
+    rod, state = te.placeholder((32,), name="rod"), te.placeholder((6, 32), name="state")
+    first = te.compute((1, 32), lambda t, i: rod[i], name="first")
+    edge = te.repeat_edge(state)
+    step = te.compute((6, 32), lambda t, i: edge[t - 1, i - 1] + edge[t - 1, i + 1], name="step")
+    s, args = create_schedule(out := te.scan(first, step, state, name="out")), [rod, out]
+    s[step].parallel(s[step].split("i", 4)[0])
+    assert "get_group_id" not in source(s, args)
+    check(args, s)
+
+
+def test_a_schedule_for_loops_runs_as_it_is() -> None:
+    """Scopes of memory at the root mean nothing to a CPU; stages share loops, and outputs are computed inside."""
+    x = te.placeholder((16, 24), name="x")
+    a = te.compute((16, 24), lambda i, j: x[i, j] + 1.0, name="a")
+    b = te.compute((16, 24), lambda i, j: a[i, j] * a[15 - i, j], name="b")
+    c = te.compute((16, 24), lambda i, j: x[i, j] - 3.0, name="c")
+    s, args = create_schedule([b, c]), [x, b, c]
+    s[a].set_scope("local")
+    s[b].parallel("i")
+    s[c].parallel("i")
+    s[c].compute_with(s[b], "i")
+    assert source(s, args).count("__kernel") == 2
+    check(args, s)
+    s = create_schedule([a, b])
+    outer, _ = s[b].split("i", 4)
+    s[a].compute_at(s[b], outer)
+    s[b].parallel(outer)
+    check([x, b, a], s)
+
+
+@pytest.mark.parametrize("lanes", [2, 3, 7, 14, 25, 30, 64, 128, 320])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "bool", "float16"])
+def test_vectors_of_any_length_are_pieces_that_the_language_has(lanes: int, dtype: str) -> None:
+    x = te.placeholder((3, lanes), dtype, name="x")
+    y = te.compute((3, lanes), lambda i, j: te.max(x[i, j], x[2 - i, j]), name="y")
+    s = create_schedule(y)
+    s[y].vectorize("j")
+    text = source(s, [x, y])
+    assert lanes in (3, 2) or "16" in text or "8" in text or "4" in text
+    assert "lane" not in text
+    check([x, y], s)
+
+
+@pytest.mark.parametrize("stride", [2, 3, 4, 5, -1])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "int64", "bool", "float16"])
+def test_elements_that_lie_apart(stride: int, dtype: str) -> None:
+    """Those a few places apart are taken from whole vectors, which read nothing beyond the last of them."""
+    x = te.placeholder((4, 16 * abs(stride) - abs(stride) + 1), dtype, name="x")
+    place = (lambda j: j * stride) if stride > 0 else (lambda j: 15 - j)
+    y = te.compute((4, 16), lambda i, j: x[i, place(j)], name="y")
+    s = create_schedule(y)
+    s[y].vectorize("j")
+    text = source(s, [x, y])
+    assert ("every_" in text) == (1 < stride <= 4 and dtype not in ("bool", "float16"))
+    check([x, y], s)
+    turned = te.compute((16, 4), lambda j, i: x[i, place(j)], name="turned")
+    s = create_schedule(turned)
+    s[turned].reorder("i", "j")
+    s[turned].vectorize("j")
+    check([x, turned], s)
+
+
+def test_places_that_are_computed_have_names() -> None:
+    x, at = te.placeholder((50,), name="x"), te.placeholder((16,), name="at")
+    y = te.compute((16,), lambda i: x[te.max(te.min(te.floor(at[i] * 3.0).astype("int32"), 49), 0)], name="y")
+    s = create_schedule(y)
+    s[y].vectorize("i")
+    assert "x[t.s0], x[t.s1]" in source(s, [at, x, y])
+    check([at, x, y], s)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("combine", [te.sum, te.max, te.min])
+def test_lanes_become_one_number(dtype: str, combine: object) -> None:
+    x, k = te.placeholder((5, 64), dtype, name="x"), te.reduce_axis((0, 64), "k")
+    y = te.compute((5,), lambda i: combine(x[i, k], axis=k), name="y")  # type: ignore[operator]
+    s = create_schedule(y)
+    s[y].vectorize(s[y].split(k, 32)[1])
+    assert "combined_" in source(s, [x, y])
+    check([x, y], s)
+
+
+def test_lanes_that_change_nothing_are_skipped_together() -> None:
+    x, k = te.placeholder((3, 256), name="x"), te.reduce_axis((0, 256), "k")
+    at, largest = te.compute((3,), lambda i: te.argmax(x[i, k], axis=k), name="largest")
+    s = create_schedule(at.op)
+    s[at].vectorize(s[at].split(k, 32)[1])
+    assert "any(" in source(s, [x, at, largest])
+    data = np.random.default_rng(0).integers(0, 90, (3, 256)).astype("float32")
+    data[1, 40], data[2, :] = np.nan, -np.inf
+    check([x, at, largest], s, [data])
+
+
+def test_what_is_guarded_is_not_loaded_early() -> None:
+    """Elements beyond the end, which a condition keeps lanes from."""
+    x = te.placeholder((19,), name="x")
+    y = te.compute((32,), lambda i: te.if_then_else(te.all(i < 19, x[te.min(i, 18)] > 0.0), x[i], 7.0), name="y")
+    s = create_schedule(y)
+    s[y].vectorize(s[y].split("i", 16)[1])
+    check([x, y], s)
+
+
+def test_templates_for_cpus_fit_devices_that_are_one() -> None:
+    both = {t: Template("t", t, lambda s: None) for t in ("cpu", "gpu", "llvm", "opencl")}
+    fits = {to: [t for t, made in both.items() if made.fits(to)] for to in (GPU, CPU, Target.parse("c"))}
+    assert fits == {GPU: ["gpu", "opencl"], CPU: ["cpu", "gpu", "opencl"], Target.parse("c"): ["cpu"]}
+    blur = find_workload("box_blur")()
+    assert {t.target for t in blur.templates_for(CPU)} == {"cpu"}
+    assert {t.target for t in blur.templates_for(GPU)} == {"gpu"}
