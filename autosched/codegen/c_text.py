@@ -307,7 +307,7 @@ _LANEWISE = """\
   for (int i = 0; i < {lanes}; ++i) {to} = {value};
   return r;
 }}"""
-_EVERY_NTH = "{f} {t} {name}({parameters}) {{ return ({t})({places}); }}"
+_TAKEN = "{f} {t} {name}({parameters}) {{ return ({t})({lanes}); }}"
 _COMBINED = "{f} {t} {name}({v} v) {{ return {value}; }}"
 _UNARY = frozenset(("abs", "popcount", "clz", "sigmoid", "pow_half"))
 _PREDICATES = frozenset(op for op, info in OPS.items() if op.startswith("is") and info.kind == "math")
@@ -320,6 +320,7 @@ class Helpers:
         self._dialect = dialect
         self._lane = dialect.vectors.lane if dialect.vectors else ""
         self._texts: dict[str, str] = {}
+        self._patterns: dict[tuple[int, ...], int] = {}
 
     def definitions(self) -> list[str]:
         return list(self._texts.values())
@@ -369,17 +370,20 @@ class Helpers:
         vector, number = self._dialect.type_name(of), self._dialect.type_name(dtype(of.scalar))
         return self._define(f"combined_{op}", vector, _COMBINED, {"t": number, "v": vector, "value": both})
 
-    def every_nth(self, n: int, parts: Sequence[int], of: DType) -> str:
-        """A function of whole vectors, which begin at elements `parts`, that gives every `n`-th element."""
+    def taken(self, places: Sequence[int], parts: Sequence[int], of: DType) -> str:
+        """A function of whole vectors of type `of`, which begin at elements `parts`, that gives some elements."""
         assert self._dialect.vectors is not None
         names = [f"v{i}" for i in range(len(parts))]
-        places = []
-        for at in range(0, n * of.lanes, n):
+        lanes = []
+        for at in places:
             i = max(i for i, first in enumerate(parts) if first <= at)
-            places.append(self._dialect.vectors.element.format(x=names[i], i=at - parts[i]))
-        t = self._dialect.type_name(of)
-        words = {"t": t, "parameters": ", ".join(f"{t} {x}" for x in names), "places": ", ".join(places)}
-        return self._define(f"every_{n}", t, _EVERY_NTH, words)
+            lanes.append(self._dialect.vectors.element.format(x=names[i], i=at - parts[i]))
+        result, vector = self._dialect.type_name(dtype(of.scalar).with_lanes(len(places))), self._dialect.type_name(of)
+        step = places[1] - places[0]
+        is_line = list(places) == [places[0] + step * k for k in range(len(places))] and step > 0
+        op = f"every_{step}" if is_line else f"taken_{self._patterns.setdefault(tuple(places), len(self._patterns))}"
+        parameters = ", ".join(f"{vector} {x}" for x in names)
+        return self._define(op, result, _TAKEN, {"t": result, "parameters": parameters, "lanes": ", ".join(lanes)})
 
     def math(self, op: str, of: DType, count: int) -> str:
         """The function for the math operator `op` on `count` operands of type `of`, scalars or vectors."""

@@ -11,7 +11,7 @@ Conditions are masks: integers as wide as the operands that were compared, each 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 
@@ -30,7 +30,7 @@ from autosched.codegen.c_text import (
     unsigned,
 )
 from autosched.codegen.dialects import Vectors
-from autosched.codegen.lanes import as_ramp, lane_of, line_of, piece_of
+from autosched.codegen.lanes import as_ramp, lane_of, line_of, pattern_of, piece_of
 from autosched.codegen.legalize import legal
 from autosched.codegen.storage import constant_bytes
 from autosched.ir.calls import is_opaque, touches_memory
@@ -42,6 +42,8 @@ from autosched.ir.visit import post_order
 
 #: Bytes to whose multiple shared arrays are aligned at least: four floats.
 SHARED_ALIGNMENT = 16
+#: Bytes of an array of a work-item that compilers keep in registers, at most.
+MOST_IN_REGISTERS = 2048
 #: Operators and operands of an expression that is written out for each lane, in all lanes together.
 MOST_WRITTEN_OUT = 1024
 
@@ -203,18 +205,28 @@ class VectorExpressions:
         name = self.x.helpers.combined(op, dtype(code.ctype))
         return self.x.typed(Code(f"{name}({code.text})", ATOM, ""), vector.dtype.scalar)
 
-    def strided(self, e: Expr, base: Expr, stride: int) -> Code:
-        """Elements that lie a few places apart, of whole vectors. Raises NotVector, also where an array of a work-item
-        would be accessed in two ways and not stay in registers."""
-        buffer, lanes = e.value, e.dtype.lanes
-        count = stride * (lanes - 1) + 1
-        parts = [*range(0, count, lanes)]
-        if lanes < 4 or buffer.scope == "local" or buffer.dtype.is_bool or self.x.half(buffer.dtype):
+    def near(self, e: Expr) -> Code:
+        """Elements at known distances, taken from whole vectors, which reach no farther than the last of them.
+
+        Raises NotVector where distances are not known or are long, and where an array of a work-item would be accessed
+        in two ways and not stay in registers.
+        """
+        buffer, lanes, line = e.value, e.dtype.lanes, line_of(e.args[0])
+        known = pattern_of(e.args[0]) if line is None else (line[0], [k * line[1] for k in range(lanes)])
+        if known is None or lanes < 4 or _may_stay_in_registers(buffer) or self.x.half(buffer.dtype):
             raise NotVector
-        parts[-1] = count - lanes  # ends with the last element that is wanted
-        whole = [self.value(load(buffer, ramp(binary("add", base, const(at)), 1, lanes)), lanes) for at in parts]
-        name = self.x.helpers.every_nth(stride, parts, dtype(whole[0].ctype))
-        return Code(f"{name}({', '.join(x.text for x in whole)})", ATOM, whole[0].ctype)
+        base, places = known
+        first, count = min(places), max(places) - min(places) + 1
+        widths = [n for n in self.d.lanes if n <= min(count, lanes)]
+        if buffer.dtype.is_bool or not widths or count > self.d.near * lanes:
+            raise NotVector
+        parts = [*range(0, count, widths[-1])]
+        parts[-1] = count - widths[-1]
+        at = binary("add", base, const(first))
+        whole = [self.value(load(buffer, ramp(binary("add", at, const(p)), 1, widths[-1])), widths[-1]) for p in parts]
+        of = dtype(whole[0].ctype)
+        name = self.x.helpers.taken([p - first for p in places], parts, of)
+        return Code(f"{name}({', '.join(x.text for x in whole)})", ATOM, of.scalar.with_lanes(lanes))
 
     def gathered(self, e: Expr) -> Code:
         """Elements that lie anywhere. Raises NotVector where the places are no vector that has a name."""
@@ -334,6 +346,11 @@ class VectorExpressions:
 
     def wrapped(self, e: Expr) -> Code:
         return self.bits(self.ring(e, e.dtype.lanes), e.dtype)
+
+
+def _may_stay_in_registers(buffer: Buffer) -> bool:
+    size = constant_bytes(buffer) if buffer.scope == "local" else None
+    return size is not None and size <= MOST_IN_REGISTERS
 
 
 def _ring_binary(v: VectorExpressions, e: Expr, to: DType) -> Code:
@@ -475,8 +492,9 @@ def _load(v: VectorExpressions, e: Expr) -> Code:
     if line is not None and is_const(line[1], 0):
         return v._splat(load(buffer, line[0]), lanes)
     if line is None or not is_const(line[1], 1):
-        known = line_of(e.args[0])
-        return v.strided(e, *known) if known and 1 < known[1] <= v.d.strided else v.gathered(e)
+        with suppress(NotVector):
+            return v.near(e)
+        return v.gathered(e)
     pointer = v.pointer(buffer, e.args[0], lanes)
     half = v.x.half(buffer.dtype)
     if half is not None:

@@ -62,7 +62,7 @@ class Vectors:
     convert: str
     bits: str
     element: str  #: lane {i} of {x}, where the lane is a known number
-    strided: int = 0  #: elements that lie at most so far apart are taken from whole vectors
+    near: int = 0  #: elements of so many vectors, at known distances, are taken from these vectors
     choose: str = ""  #: lane by lane {a} where the mask {c} is set, {b} elsewhere; empty: C's conditional does that
     #: whether unsigned integers become wider signed ones by way of unsigned ones as wide
     widens_twice: bool = False
@@ -289,7 +289,7 @@ OPENCL_OF_CPUS = replace(
         lanes=(2, 4, 8, 16),  # three lanes take the memory of four
         load="vector_at({scope} const, {type}, {pointer})",
         store="vector_at({scope}, {type}, {pointer}) = {x}",
-        strided=4,
+        near=4,
         preamble=_VECTORS_ANYWHERE,
     ),
 )

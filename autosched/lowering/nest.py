@@ -528,7 +528,7 @@ class _ScanNest(_Nest):
         self.guards = [g for g in conditions(real, builder.an) if not E.variables(g) & inner]
         self.keep_inside = self._barriers_below(stage)
         if builder.target.is_gpu_style and builder.buffer(stage.tensor).scope == "global":
-            if is_stepped_by_host(builder.s, stage, builder.real, builder.an):
+            if is_stepped_by_host(builder.s, stage, builder.real, builder.an, builder.target.is_cpu):
                 builder.by_host.add(stage.scan_loop)
         elif builder.target.is_gpu_style:
             check_private_state(builder.s, stage, builder.real)

@@ -147,6 +147,11 @@ def masks(p: Program) -> Program:
     return p.with_body(choose_lanes(cut_masks(p.function.body, p.analyzer()), p.analyzer()))
 
 
+def patterns(p: Program) -> Program:
+    """Vector indices at fixed distances become a scalar and a pattern, whose elements are shuffled on CPUs."""
+    return p.with_body(split_patterns(p.function.body)) if _on_lanes(p).combine else p
+
+
 def _on_lanes(p: Program) -> OnLanes:
     return OnLanes(combine=p.target.is_cpu and p.target.kind != "c", some=p.target.kind == "llvm")
 
@@ -171,7 +176,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("align_streams", _on_body(align_streams, Program.analyzer, only="llvm")),
     ("bind_threads", bind_threads),
     ("simplify_last", _simplify),
-    ("patterns", _on_body(split_patterns, only="llvm")),
+    ("patterns", patterns),
     ("verify", check),
 )
 

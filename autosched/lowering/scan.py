@@ -18,10 +18,13 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.te.scan import ScanOp
 
 
-def is_stepped_by_host(s: Schedule, scan: Stage, real: dict[Stage, Realization], an: Analyzer) -> bool:
+def is_stepped_by_host(
+    s: Schedule, scan: Stage, real: dict[Stage, Realization], an: Analyzer, is_cpu: bool = False
+) -> bool:
     """Whether each step of a scan in main memory is a kernel, or several: the host runs the loop over time.
 
-    Raises LowerError if init and updates may not be bound as they are.
+    On a device that `is_cpu`, so are steps with parallel loops. Raises LowerError if init and updates may not be bound
+    as they are.
     """
     op = scan.op
     assert isinstance(op, ScanOp)
@@ -35,7 +38,7 @@ def is_stepped_by_host(s: Schedule, scan: Stage, real: dict[Stage, Realization],
         return True
     _check_steps(s, scan, parts, real, bound is not None or around)
     if bound is None:
-        return False
+        return is_cpu and may_step and _has_tasks(s, scan, real)
     asked = bound.marked_by
     stand_ins: dict[tuple[str, int], Expr] = {}
     plans = [_owners(part, real[part], an, stand_ins) for part in parts]
@@ -65,6 +68,13 @@ def _look_aside(op: ScanOp, parts: list[Stage], real: dict[Stage, Realization], 
         if any(t and d and not (op.is_uniform and op.independent[d - 1]) for d, t in enumerate(shared_out)):
             return True
     return False
+
+
+def _has_tasks(s: Schedule, scan: Stage, real: dict[Stage, Realization]) -> bool:
+    """Whether a stage of a step is parallel, and all that a step computes may lie in memory that outlives a kernel."""
+    steps = [x for x in real if x.attach.loop is scan.scan_loop]
+    kept = any(x.scope_given and x.scope != "global" for x in steps)
+    return not kept and any(loop.kind == "parallel" for x in steps for loop in x.loops)
 
 
 def _check_kept(s: Schedule, scan: Stage, real: dict[Stage, Realization]) -> None:

@@ -86,7 +86,7 @@ class Core:
     #: A vector store; one is begun each cycle, and a line is fetched for it.
     store: float = 0.5
     #: Writing a register to the stack and reading it again.
-    spill: float = 0.35
+    spill: float = 2.0
     #: A lane that comes with a wide load and a shuffle, one that is loaded for itself, and one of 4 bytes or more,
     #: which there are instructions for.
     strided: float = 0.06
@@ -447,7 +447,7 @@ class GpuKernelModel(AnalyticalModel):
 def kernel_core(units: int, limits: Mapping[str, int]) -> Core:
     """A core of a CPU that runs kernels, with what its runtime takes for things: measured of PoCL 3.0."""
     core = Core.of(limits.get("compute_units", units), limits)
-    return replace(core, task=40.0, chunks=np.inf, region=15_000.0, next_region=8_000.0)
+    return replace(core, task=40.0, chunks=np.inf, region=15_000.0, next_region=15_000.0)
 
 
 def prior_for(

@@ -167,7 +167,8 @@ class OpenCLBoundCall(DeviceCall):
         self._wait(self._enqueue())
 
     def time(self, number: int) -> float:
-        """Seconds per call: what the device's clock measured for all launches of `number` calls.
+        """Seconds per call by the device's clock, of `number` calls: from the beginning of the first launch of each to
+        the end of its last, with what the device waits in between.
 
         A program without launches (its results are empty) takes what it takes to find that out.
         """
@@ -175,12 +176,15 @@ class OpenCLBoundCall(DeviceCall):
         nanoseconds = 0
         begun = time.perf_counter()
         events: list[Any] = []
+        ends: list[tuple[Any, Any]] = []
         for call in range(number):
-            events += self._enqueue()
+            mine = self._enqueue()
+            events += mine
+            ends += [(mine[0], mine[-1])] if mine else []
             if len(events) >= _IN_FLIGHT or call == number - 1:
                 self._wait(events)
-                nanoseconds += sum(self._attempt(lambda e: int(e.profile.end - e.profile.start), e) for e in events)
-                events = []
+                nanoseconds += sum(self._attempt(lambda e: int(e[1].profile.end - e[0].profile.start), e) for e in ends)
+                events, ends = [], []
         if not self._launches:
             return (time.perf_counter() - begun) / number
         return nanoseconds * 1e-9 / number

@@ -22,8 +22,8 @@ from autosched.space.points import Knobs, valid_points
 MAX_UNROLLED_STORES = 256
 #: Bytes that the lanes of one vector statement may have: more would not stay in registers.
 MAX_VECTOR_BYTES = 512
-#: Bytes of private storage for one work-item of a GPU-style target.
-MAX_PRIVATE_BYTES = 16 * 1024
+#: Bytes of private storage for one work-item of a GPU-style target; on a CPU it is on the stack of a thread.
+MAX_PRIVATE_BYTES, MAX_TASK_BYTES = 16 << 10, 1 << 20
 
 
 def implied_constraints(structure: Structure) -> list[tuple[Expr, str]]:
@@ -64,8 +64,9 @@ def _unrolled(s: Stmt, copies: Expr) -> list[tuple[Expr, int]]:
 
 def _device_limits(kernel: Stmt, limits: Mapping[str, int]) -> Iterator[tuple[Expr, str]]:
     most, memory = limits.get("max_threads_per_block", 1024), limits.get("shared_memory_bytes", 32 * 1024)
+    room = MAX_TASK_BYTES if limits.get("is_cpu") else MAX_PRIVATE_BYTES
     threads: dict[str, Expr] = {}
-    shared: Expr = const(0)
+    shared = private = const(0)
     for s in walk(kernel):
         if isinstance(s, For) and s.thread.startswith("threadIdx"):
             known = threads.get(s.thread)
@@ -78,9 +79,10 @@ def _device_limits(kernel: Stmt, limits: Mapping[str, int]) -> Iterator[tuple[Ex
                     yield const(False), f"{s.buffer.name}: shared memory of a size known at run time only"
                 shared = shared + size
             elif not at_run_time:
-                yield compare("le", size, MAX_PRIVATE_BYTES), "private storage of a work-item"
+                private = private + size
     items = reduce(mul, threads.values(), const(1))
     yield compare("le", simplify(items), most), f"a work-group of more than {most} work-items"
+    yield compare("le", simplify(private), room), "private storage of a work-item"
     yield compare("le", simplify(shared), memory), f"more than {memory} bytes of shared memory"
 
 

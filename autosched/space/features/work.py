@@ -421,12 +421,15 @@ def _stored(site: Site, machine: Machine) -> Expr:
 def _live(site: Site, loaded: Sequence[tuple[Expr, Expr]], machine: Machine) -> Expr:
     """Registers that the written-out body of a store needs at once, at least, of whose loads these are the registers.
 
-    What windows of several copies share compilers load once, and keep until the last copy.
+    What windows of several copies share compilers load once, and keep until the last copy. Steps of a sum that are
+    written out follow each other.
     """
     found, shared = [], []
+    moving = frozenset(v for i in site.store.indices for v in variables(i))
+    steps = product(x for x in site.copies if x.var not in moving)
     for load, once in loaded:
         if load.value is not site.store.buffer:
-            found.append(once)
+            found.append(floordiv(once + (steps - 1), steps))
             apart = _vectors(load.args, load.dtype.bytes, site, machine)
             shared.append(select(once < apart, once, 0))
     least = reduce(minimum, found) if found else const(0)

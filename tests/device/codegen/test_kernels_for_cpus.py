@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -50,16 +52,28 @@ def test_a_parallel_loop_is_one_over_work_groups() -> None:
         source(s, args, GPU)
 
 
-def test_what_is_parallel_inside_another_loop_is_run_by_one_work_item() -> None:
-    """Groups would not wait for each other between its rounds: a step reads what neighbours wrote in the one before."""
+def test_the_host_runs_the_steps_of_a_scan_that_are_parallel() -> None:
+    """Groups would not wait for each other between two steps, of which one reads what neighbours wrote in the other."""
     rod, state = te.placeholder((32,), name="rod"), te.placeholder((6, 32), name="state")
     first = te.compute((1, 32), lambda t, i: rod[i], name="first")
     edge = te.repeat_edge(state)
     step = te.compute((6, 32), lambda t, i: edge[t - 1, i - 1] + edge[t - 1, i + 1], name="step")
     s, args = create_schedule(out := te.scan(first, step, state, name="out")), [rod, out]
-    s[step].parallel(s[step].split("i", 4)[0])
     assert "get_group_id" not in source(s, args)
+    s[step].parallel(s[step].split("i", 4)[0])
+    launches = compile_opencl(lower_structure(s, args, CPU).bind({}), CPU).meta["launches"]
+    assert [(launch["grid"][0], "loop" in launch) for launch in launches] == [(1, False), (8, True)]
     check(args, s)
+
+
+def test_what_is_parallel_inside_another_loop_is_run_by_one_work_item() -> None:
+    x, k = te.placeholder((9, 16), name="x"), te.reduce_axis((0, 9), "k")
+    sums = te.compute((16,), lambda j: te.sum(x[k, j], axis=k), name="sums")
+    s = create_schedule(sums)
+    s[sums].reorder(k, "j")
+    s[sums].parallel("j")
+    assert "get_group_id" not in source(s, [x, sums])
+    check([x, sums], s)
 
 
 def test_a_schedule_for_loops_runs_as_it_is() -> None:
@@ -112,6 +126,17 @@ def test_elements_that_lie_apart(stride: int, dtype: str) -> None:
     s[turned].reorder("i", "j")
     s[turned].vectorize("j")
     check([x, turned], s)
+
+
+@pytest.mark.parametrize("place", [lambda j: j // 3 * 6 + j % 3, lambda j: j // 2, lambda j: j * 3 % 16])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_elements_at_known_distances(place: Callable[[te.Expr], te.Expr], dtype: str) -> None:
+    x = te.placeholder((4, 48), dtype, name="x")
+    y = te.compute((4, 16), lambda i, j: x[i, place(j) + 7], name="y")
+    s = create_schedule(y)
+    s[y].vectorize("j")
+    assert "taken_" in source(s, [x, y])
+    check([x, y], s)
 
 
 def test_places_that_are_computed_have_names() -> None:
