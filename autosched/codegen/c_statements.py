@@ -120,8 +120,18 @@ class Statements:
             goes_on = f"{name} < {stop.at(CONDITIONAL + 1)}"
             goes_on = f"each_item({goes_on})" if s in self.of_each_item else goes_on
             head = f"for ({INDEX} {name} = {start.text}; {goes_on}; ++{name})"
+            self._hints(s)
             with self.loop_block(s, head):
                 self.emit(s.body)
+
+    def _hints(self, s: S.For) -> None:
+        """A loop that partitioning cut off runs a few times, and vectors of it or copies of what is around take most of
+        the time that compiling takes."""
+        d = self.x.dialect
+        if d.no_vectors and s.ragged:
+            self.line(d.no_vectors)
+        if d.no_copies and any(isinstance(inner, S.For) and inner.ragged for inner in S.walk(s)):
+            self.line(d.no_copies)
 
     def _while(self, s: S.While) -> None:
         """Test the condition inside the loop: it may need temporaries."""

@@ -83,6 +83,9 @@ class Dialect:
     float64_preamble: str = ""
     float16_preamble: str = ""
     function: str  #: qualifiers of a helper function
+    #: lines before a loop that compilers should not make vectors of, or copies
+    no_vectors: str = ""
+    no_copies: str = ""
     #: qualifiers of memory, and of a pointer that nothing else aliases
     global_scope: str = ""
     private_scope: str = ""
@@ -289,9 +292,12 @@ OPENCL_OF_CPUS = replace(
         lanes=(2, 4, 8, 16),  # three lanes take the memory of four
         load="vector_at({scope} const, {type}, {pointer})",
         store="vector_at({scope}, {type}, {pointer}) = {x}",
+        convert="__builtin_convertvector({x}, {type})",  # PoCL's functions do it lane by lane
         near=4,
         preamble=_VECTORS_ANYWHERE,
     ),
+    no_vectors="#pragma clang loop vectorize(disable)",
+    no_copies="#pragma clang loop unroll(disable)",
 )
 
 # -- CUDA C++: its source includes no header, so that the run-time compiler alone can translate it. A small template

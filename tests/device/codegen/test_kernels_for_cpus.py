@@ -179,6 +179,22 @@ def test_what_is_guarded_is_not_loaded_early() -> None:
     check([x, y], s)
 
 
+def test_borders_are_neither_vectorized_nor_copied() -> None:
+    """They take most of the time that compiling takes, and none of that of running."""
+    x = te.placeholder((40, 50), name="x")
+    edge = te.repeat_edge(x)
+    y = te.compute((40, 50), lambda i, j: edge[i, j - 3] + edge[i, j + 3], name="y")
+    s = create_schedule(y)
+    s[y].parallel("i")
+    text = source(s, [x, y])
+    assert text.count("vectorize(disable)") == text.count("unroll(disable)") > 0
+    assert text.count("  for (") > text.count("vectorize(disable)"), "the interior is long"
+    s = create_schedule(y)
+    s[y].bind("i", te.thread_axis("blockIdx.x"))
+    assert "#pragma clang" not in source(s, [x, y], GPU)
+    check([x, y], s)
+
+
 def test_templates_for_cpus_fit_devices_that_are_one() -> None:
     both = {t: Template("t", t, lambda s: None) for t in ("cpu", "gpu", "llvm", "opencl")}
     fits = {to: [t for t, made in both.items() if made.fits(to)] for to in (GPU, CPU, Target.parse("c"))}
