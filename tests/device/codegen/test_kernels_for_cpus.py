@@ -67,13 +67,14 @@ def test_the_host_runs_the_steps_of_a_scan_that_are_parallel() -> None:
 
 
 def test_what_is_parallel_inside_another_loop_is_run_by_one_work_item() -> None:
-    x, k = te.placeholder((9, 16), name="x"), te.reduce_axis((0, 9), "k")
-    sums = te.compute((16,), lambda j: te.sum(x[k, j], axis=k), name="sums")
-    s = create_schedule(sums)
-    s[sums].reorder(k, "j")
-    s[sums].parallel("j")
-    assert "get_group_id" not in source(s, [x, sums])
-    check([x, sums], s)
+    s, args = rows()
+    s["y"].parallel("j")
+    assert "get_group_id" not in source(s, args)
+    check(args, s)
+    s["y"].parallel("i")
+    (launch,) = compile_opencl(lower_structure(s, args, CPU).bind({}), CPU).meta["launches"]
+    assert launch["grid"] == [12, 1, 1]
+    check(args, s)
 
 
 def test_a_schedule_for_loops_runs_as_it_is() -> None:
@@ -171,12 +172,13 @@ def test_lanes_that_change_nothing_are_skipped_together() -> None:
 
 
 def test_what_is_guarded_is_not_loaded_early() -> None:
-    """Elements beyond the end, which a condition keeps lanes from."""
-    x = te.placeholder((19,), name="x")
-    y = te.compute((32,), lambda i: te.if_then_else(te.all(i < 19, x[te.min(i, 18)] > 0.0), x[i], 7.0), name="y")
+    """Lanes of which data say whether there is an element: whole vectors would be read beyond the end."""
+    x, n = te.placeholder((19,), name="x"), te.placeholder((32,), "int32", name="n")
+    y = te.compute((32,), lambda i: te.if_then_else(te.all(n[i] > 0, i < 19), x[i], 7.0), name="y")
     s = create_schedule(y)
     s[y].vectorize(s[y].split("i", 16)[1])
-    check([x, y], s)
+    assert "(x + " not in source(s, [x, n, y]) and "x[" in source(s, [x, n, y])
+    check([x, n, y], s, [np.arange(19, dtype="float32"), np.arange(32, dtype="int32") % 5])
 
 
 def test_borders_are_neither_vectorized_nor_copied() -> None:
