@@ -135,6 +135,26 @@ def work_items(s):
 
 
 @template(box_blur, target="gpu")
+def vectors(s):
+    """One work-item computes a vector of a few rows, and reads whole vectors where rows begin at multiples of them."""
+    blur = s["box_blur"]
+    _inline(s, "padded", "x_blur", "y_blur")
+    y, x, c = blur.op.axis
+    most = max(2, 16 // blur.op.dtype.bytes)
+    row = blur.fuse(x, c)
+    vector, lane = blur.split(row, factor=s.define_knob("lanes", [n for n in (2, 4, 8, 16) if n <= most]))
+    group, item = blur.split(vector, factor=s.define_knob("items", [32, 64, 128, 256]))
+    band, line = blur.split(y, factor=s.define_knob("rows", [2, 4, 8, 16]))
+    blur.reorder(band, group, item, line, lane)
+    blur.bind(band, "blockIdx.y")
+    blur.bind(group, "blockIdx.x")
+    blur.bind(item, "threadIdx.x")
+    blur.unroll(line)
+    blur.vectorize(lane)
+    blur.specialize(x.extent % most == 0)
+
+
+@template(box_blur, target="gpu")
 def plain_rows(s):
     """Each work-item walks whole stretches of a row in a plain loop that the driver may vectorize."""
     blur = s["box_blur"]

@@ -149,7 +149,7 @@ class Statements:
             raise BuildError("a vector cannot decide a branch", asked=f"if ({s.condition!r})")
         with self._expressions(s.condition):
             condition = self.x.value(s.condition).text
-        with self.block(f"if ({condition})"):
+        with self.block(f"if ({condition})"), self.v.given(s.condition):
             self.emit(s.then)
         if s.otherwise is not None:
             self.lines.pop()

@@ -307,7 +307,7 @@ _LANEWISE = """\
   for (int i = 0; i < {lanes}; ++i) {to} = {value};
   return r;
 }}"""
-_TAKEN = "{f} {t} {name}({parameters}) {{ return ({t})({lanes}); }}"
+_TAKEN = "{f} {t} {name}({parameters}) {{ return {value}; }}"
 _COMBINED = "{f} {t} {name}({v} v) {{ return {value}; }}"
 _UNARY = frozenset(("abs", "popcount", "clz", "sigmoid", "pow_half"))
 _PREDICATES = frozenset(op for op, info in OPS.items() if op.startswith("is") and info.kind == "math")
@@ -380,10 +380,11 @@ class Helpers:
             lanes.append(self._dialect.vectors.element.format(x=names[i], i=at - parts[i]))
         result, vector = self._dialect.type_name(dtype(of.scalar).with_lanes(len(places))), self._dialect.type_name(of)
         step = places[1] - places[0]
-        is_line = list(places) == [places[0] + step * k for k in range(len(places))] and step > 0
+        is_line = list(places) == [step * k for k in range(len(places))] and step > 0
         op = f"every_{step}" if is_line else f"taken_{self._patterns.setdefault(tuple(places), len(self._patterns))}"
         parameters = ", ".join(f"{vector} {x}" for x in names)
-        return self._define(op, result, _TAKEN, {"t": result, "parameters": parameters, "lanes": ", ".join(lanes)})
+        value = self._dialect.vectors.splat.format(type=result, x=", ".join(lanes))
+        return self._define(op, result, _TAKEN, {"t": result, "parameters": parameters, "value": value})
 
     def math(self, op: str, of: DType, count: int) -> str:
         """The function for the math operator `op` on `count` operands of type `of`, scalars or vectors."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
+from math import prod
 
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import (
@@ -36,6 +37,7 @@ from autosched.codegen.storage import constant_bytes
 from autosched.ir.calls import is_opaque, touches_memory
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, binary, const, is_const, is_index, make, ramp
+from autosched.ir.prove import known_multiples
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Buffer, Store, load
 from autosched.ir.visit import post_order
@@ -67,6 +69,23 @@ class VectorExpressions:
         scalars.combined = self.combined
         self.dialect = scalars.dialect
         self._certain: Callable[[], frozenset[Expr]] = frozenset
+        self._multiples: dict[Expr, int] = {}  #: sizes, of which a number that divides them is known
+
+    @contextmanager
+    def given(self, condition: Expr) -> Iterator[None]:
+        """Emit statements where a condition holds."""
+        outer, self._multiples = self._multiples, self._multiples | dict(known_multiples(condition))
+        try:
+            yield
+        finally:
+            self._multiples = outer
+
+    def _place(self, index: Expr, width: int) -> int | None:
+        """How far an index is behind a multiple of `width`; None where that is not known."""
+        terms = to_poly(index).terms
+        if any(c * prod(self._multiples.get(x, 1) for x in term) % width for term, c in terms.items() if term):
+            return None
+        return terms.get((), 0) % width
 
     @contextmanager
     def evaluating(self, certain: Callable[[], frozenset[Expr]]) -> Iterator[None]:
@@ -111,10 +130,11 @@ class VectorExpressions:
         width = lanes * buffer.dtype.bytes
         on_chip = buffer.scope in ("shared", "local")
         most = array_alignment(buffer, self.d) if on_chip else self.d.widest_access
-        if lanes & (lanes - 1) or width > most:
+        widest = min(width, self.d.widest_access) if self.d.joins else width
+        if lanes & (lanes - 1) or widest > most:
             return ""
-        line = as_ramp(index)
-        if line is None or any(c % lanes for c in to_poly(line[0]).terms.values()):
+        line, whole = as_ramp(index), widest // buffer.dtype.bytes
+        if line is None or self._place(line[0], whole) != 0:
             return ""
         if buffer.scope == "shared" and any(d.op != "const" for d in buffer.shape):
             return ""  # an argument of the kernel: the host says where it lies
@@ -206,7 +226,7 @@ class VectorExpressions:
         return self.x.typed(Code(f"{name}({code.text})", ATOM, ""), vector.dtype.scalar)
 
     def near(self, e: Expr) -> Code:
-        """Elements at known distances, taken from whole vectors, which reach no farther than the last of them.
+        """Elements at known distances, taken from whole vectors.
 
         Raises NotVector where distances are not known or are long, and where an array of a work-item would be accessed
         in two ways and not stay in registers.
@@ -216,17 +236,41 @@ class VectorExpressions:
         if known is None or lanes < 4 or _may_stay_in_registers(buffer) or self.x.half(buffer.dtype):
             raise NotVector
         base, places = known
-        first, count = min(places), max(places) - min(places) + 1
-        widths = [n for n in self.d.lanes if n <= min(count, lanes)]
-        if buffer.dtype.is_bool or not widths or count > self.d.near * lanes:
+        count = max(places) - min(places) + 1
+        if buffer.dtype.is_bool or count > self.d.near * lanes:
             raise NotVector
-        parts = [*range(0, count, widths[-1])]
-        parts[-1] = count - widths[-1]
-        at = binary("add", base, const(first))
-        whole = [self.value(load(buffer, ramp(binary("add", at, const(p)), 1, widths[-1])), widths[-1]) for p in parts]
+        parts, width = (self._anywhere if self.d.anywhere else self._at_multiples)(buffer, base, places)
+        pieces = [ramp(binary("add", base, const(p)), 1, width) for p in parts]
+        if not self.d.anywhere and not self.aligned(buffer, pieces[0], width):
+            raise NotVector
+        whole = [self.value(load(buffer, at), width) for at in pieces]
         of = dtype(whole[0].ctype)
-        name = self.x.helpers.taken([p - first for p in places], parts, of)
+        name = self.x.helpers.taken([p - parts[0] for p in places], [p - parts[0] for p in parts], of)
         return Code(f"{name}({', '.join(x.text for x in whole)})", ATOM, of.scalar.with_lanes(lanes))
+
+    def _anywhere(self, buffer: Buffer, base: Expr, places: Sequence[int]) -> tuple[list[int], int]:
+        """Where vectors begin that hold all elements at `places` from `base` on, and how long they are. They reach no
+        farther than the last element. Raises NotVector."""
+        first, count = min(places), max(places) - min(places) + 1
+        widths = [n for n in self.d.lanes if n <= min(count, len(places))]
+        if not widths:
+            raise NotVector
+        parts = [*range(first, first + count, widths[-1])]
+        parts[-1] = first + count - widths[-1]
+        return parts, widths[-1]
+
+    def _at_multiples(self, buffer: Buffer, base: Expr, places: Sequence[int]) -> tuple[list[int], int]:
+        """The same for vectors at multiples of their width. They may reach beyond the last element of an argument, but
+        not beyond its memory, of which devices give whole vectors. Raises NotVector."""
+        bytes = buffer.dtype.bytes
+        widths = [n for n in self.d.lanes if n * bytes <= self.d.widest_access and n <= len(places) and not n & (n - 1)]
+        width = max(widths, default=1)
+        place = self._place(base, width)
+        ends = buffer.scope in ("shared", "local") and (constant_bytes(buffer) or 1) % (width * bytes)
+        if width == 1 or place is None or ends:
+            raise NotVector
+        first = (place + min(places)) // width * width - place
+        return [*range(first, max(places) + 1, width)], width
 
     def gathered(self, e: Expr) -> Code:
         """Elements that lie anywhere. Raises NotVector where the places are no vector that has a name."""
@@ -499,7 +543,11 @@ def _load(v: VectorExpressions, e: Expr) -> Code:
     half = v.x.half(buffer.dtype)
     if half is not None:
         return Code(half.load_lanes.format(lanes=lanes, pointer=pointer), ATOM, v._float(lanes))
-    template = v.aligned(buffer, e.args[0], lanes) or v.d.load
+    template = v.aligned(buffer, e.args[0], lanes)
+    if not template and not v.d.anywhere and not buffer.dtype.is_bool:
+        with suppress(NotVector):
+            return v.near(e)
+    template = (template and v.d.load_aligned) or template or v.d.load
     text = template.format(lanes=lanes, pointer=pointer, **v._memory(buffer, lanes))
     if not buffer.dtype.is_bool:
         return Code(text, UNARY, buffer.dtype.with_lanes(lanes))

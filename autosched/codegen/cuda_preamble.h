@@ -90,6 +90,17 @@ template <int N, class T> static __device__ __forceinline__ vec<T, N> load_vecto
   for (int i = 0; i < N; ++i) r.s[i] = p[i];
   return r;
 }
+// whole words of bytes, where the compiler would load each byte that is used
+template <int N, class T> static __device__ __forceinline__ vec<T, N> load_aligned(const T* p) {
+  if constexpr (sizeof(T) > 1 || N < 4) {
+    return *(const vec<T, N>*)p;
+  } else {
+    const vec<uint32, N / 4> words = *(const vec<uint32, N / 4>*)p;
+    vec<T, N> r;
+    for (int i = 0; i < N; ++i) r.s[i] = words.s[i / 4] >> i % 4 * 8;
+    return r;
+  }
+}
 template <class T, int N> static __device__ __forceinline__ void store_vector(vec<T, N> x, T* p) {
   for (int i = 0; i < N; ++i) p[i] = x.s[i];
 }

@@ -63,6 +63,10 @@ class Vectors:
     bits: str
     element: str  #: lane {i} of {x}, where the lane is a known number
     near: int = 0  #: elements of so many vectors, at known distances, are taken from these vectors
+    anywhere: bool = False  #: whether a vector may lie anywhere in memory, not only at multiples of its width
+    #: whether a vector wider than the widest access is several of them
+    joins: bool = False
+    load_aligned: str = ""  #: reads what `aligned` assigns; empty: that does, too
     choose: str = ""  #: lane by lane {a} where the mask {c} is set, {b} elsewhere; empty: C's conditional does that
     #: whether unsigned integers become wider signed ones by way of unsigned ones as wide
     widens_twice: bool = False
@@ -232,6 +236,7 @@ _OPENCL_VECTORS = Vectors(
     convert="convert_{type}({x})",
     bits="as_{type}({x})",
     element="{x}.s{i:x}",
+    near=4,
     widens_twice=True,  # of products and shifts of convert_long4(uint4), NVIDIA's compiler extends the sign
 )
 
@@ -294,6 +299,7 @@ OPENCL_OF_CPUS = replace(
         store="vector_at({scope}, {type}, {pointer}) = {x}",
         convert="__builtin_convertvector({x}, {type})",  # PoCL's functions do it lane by lane
         near=4,
+        anywhere=True,
         preamble=_VECTORS_ANYWHERE,
     ),
     no_vectors="#pragma clang loop vectorize(disable)",
@@ -336,7 +342,7 @@ _CUDA_KEYWORDS = (
     "delete dynamic_cast explicit export false friend mutable namespace new noexcept not nullptr operator or private "
     "protected public reinterpret_cast requires static_assert static_cast template this thread_local throw true try "
     "typeid typename using virtual wchar_t xor NULL NAN INFINITY index_t INDEX_T threadIdx blockIdx blockDim gridDim "
-    "warpSize dim3 vec mask mask_lane choose convert load_vector store_vector load_half store_half "
+    "warpSize dim3 vec mask mask_lane choose convert load_vector load_aligned store_vector load_half store_half "
     "load_half_vector store_half_vector VECTOR_OPERATOR VECTOR_BINARY VECTOR_COMPARE VECTOR_PREFIX dynamic_shared abs "
     "labs llabs min max malloc free memcpy memset memcmp printf assert clock size_t uint ushort ulong"
 )
@@ -391,6 +397,9 @@ CUDA = Dialect(
         choose="choose({c}, {a}, {b})",
         element="{x}.s[{i}]",
         lane="{x}.s[{i}]",
+        near=4,
+        joins=True,
+        load_aligned="load_aligned<{lanes}>({pointer})",
         preamble=_cuda("vectors"),
     ),
     reserved=frozenset(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autosched.ir.expr import Expr, is_index, variables
+from autosched.ir.expr import Expr, is_const, is_index, variables
 from autosched.ir.node import order, remembered
 from autosched.ir.poly import Poly, has, join, without
 from autosched.ir.witness import Range, Witness, witnesses
@@ -575,6 +575,16 @@ def _declared_range(var: Expr) -> Range:
 
 def is_integer_index(e: Expr) -> bool:
     return e.index and e.dtype.lanes == 1 and e.dtype.is_integer
+
+
+def known_multiples(condition: Expr) -> Iterator[tuple[Expr, int]]:
+    """Variables and numbers that divide them where the condition holds: n and 8 for `n % 8 == 0`."""
+    for c in conjuncts(condition):
+        left, right = c.args if c.op == "eq" else (c, c)
+        if left.op == "floormod" and is_const(right, 0):
+            size, step = left.args
+            if size.op == "var" and step.op == "const" and step.value > 0:
+                yield size, int(step.value)
 
 
 def conjuncts(condition: Expr) -> list[Expr]:

@@ -27,7 +27,7 @@ from autosched.ir.expr import (
 from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Buffer, Stmt
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, substitute
 from autosched.lowering.barriers import check_uniform, insert_barriers, lift_barriers
 from autosched.lowering.storage import Place, map_accesses, retarget
 from autosched.lowering.stores import at_once, stores_to
@@ -214,21 +214,26 @@ def bind_threads(body: Stmt, an: Analyzer, function: str, is_cpu: bool = False) 
     names: dict[str, int] = {}
     alone = _count_nests(body) == 1
 
-    def kernels(s: Stmt, asked: tuple[Expr, ...] = ()) -> Stmt:
-        """`asked`: conditions on the step, which each kernel asks."""
+    def kernels(s: Stmt, asked: tuple[Expr, ...] = (), named: tuple[S.Let, ...] = ()) -> Stmt:
+        """`asked`: conditions on the step, which each kernel asks; `named`: numbers that each computes anew."""
         if _is_of_host(s):
+            if isinstance(s, S.Let):
+                return kernels(s.body, asked, (*named, s))
             if isinstance(s, S.If):
-                arms = [kernels(s.then, (*asked, s.condition))]
-                arms += [] if s.otherwise is None else [kernels(s.otherwise, (*asked, logical_not(s.condition)))]
+                arms = [kernels(s.then, (*asked, s.condition), named)]
+                arms += [] if s.otherwise is None else [kernels(s.otherwise, (*asked, logical_not(s.condition)), named)]
                 return S.seq(*arms)
             if isinstance(s, S.For):
                 s = replace(s, pragmas=())
-            return S.with_children(s, lambda child: kernels(child, asked))
+            return S.with_children(s, lambda child: kernels(child, asked, named))
         base = f"{function}_{s.name}_kernel" if isinstance(s, S.Produce) and not alone else f"{function}_kernel"
         names[base] = names.get(base, 0) + 1
         nest = S.If(logical_and(*asked), s) if asked else s
         if is_cpu and not has_work_items(nest):
             nest = _tasks_as_groups(nest)
+        for x in reversed(named):
+            if any(x.var in variables(e) for part in S.walk(nest) for e in S.expressions(part)):
+                nest = replace(x, body=nest)
         return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", nest, an)
 
     return kernels(body)
@@ -257,6 +262,8 @@ def _is_of_host(s: Stmt) -> bool:
     """Whether a statement is around kernels, rather than in one."""
     if isinstance(s, S.Allocate | S.Seq):
         return True
+    if isinstance(s, S.Let):
+        return _is_of_host(s.body)
     return any(isinstance(x, S.For) and BY_HOST in x.pragmas for x in S.walk(s))
 
 
@@ -266,9 +273,13 @@ def _count_nests(s: Stmt) -> int:
 
 def _launch(name: str, body: Stmt, an: Analyzer) -> S.Launch:
     extents: dict[str, Expr] = {}
+    named: dict[Expr, Expr] = {}  # quotients of sizes, which the host does not know by name
     for s in S.walk(body):
+        if isinstance(s, S.Let) and s.var.value.role == "size":
+            named[s.var] = substitute(s.value, named)
         if isinstance(s, S.For) and s.kind == "thread":
-            if any(v.value.role != "size" for v in variables(s.extent)):
+            extent = substitute(s.extent, named)
+            if any(v.value.role != "size" for v in variables(extent)):
                 raise LowerError(
                     f"its extent {s.extent!r} depends on another loop",
                     asked=f"bind {s.var.name} to {s.thread}",
@@ -276,7 +287,7 @@ def _launch(name: str, body: Stmt, an: Analyzer) -> S.Launch:
                     loop=s.var,
                 )
             known = extents.get(s.thread)
-            extents[s.thread] = s.extent if known is None else an.simplify(maximum(known, s.extent))
+            extents[s.thread] = extent if known is None else an.simplify(maximum(known, extent))
         if isinstance(s, S.For) and s.kind == "parallel":
             raise LowerError(
                 "work-items are GPU-style threads already",

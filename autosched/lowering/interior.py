@@ -72,6 +72,8 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collectio
     serial = frozenset(s.var for s in inner if not is_relaxed(s))
     lanes = frozenset(s.var for s in inner if s.kind == "vectorize" or _is_work_item(s))
     small = frozenset(s.var for s in relaxed if s.kind == "serial")
+    if loop.thread.startswith("blockIdx"):
+        items = items | {s.var for s in inner if asks_itself(s)}
     innermost = not serial
     span, unsolved = Span(), Span()
     with an.tightened({}):
@@ -103,6 +105,12 @@ def asked_of(node: Expr) -> frozenset[Expr]:
 
 def _is_work_item(s: For) -> bool:
     return s.thread.startswith("threadIdx") or s.thread == VTHREAD
+
+
+def asks_itself(loop: For) -> bool:
+    """Whether each work-item asks for its own elements, not a group for all of its items: those have vectors."""
+    is_item = loop.thread.startswith("threadIdx")
+    return is_item and any(isinstance(s, For) and s.kind == "vectorize" and not s.masked for s in walk(loop.body))
 
 
 def is_relaxed(s: For) -> bool:

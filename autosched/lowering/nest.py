@@ -39,7 +39,7 @@ from autosched.lowering.gpu import BY_HOST, GroupReduction, ThreadLoop
 from autosched.lowering.scan import check_private_state, is_stepped_by_host
 from autosched.lowering.stores import at_once, fetching, stores_to
 from autosched.lowering.tensorize import Tile
-from autosched.lowering.versions import named, specialized
+from autosched.lowering.versions import inside_threads, named, specialized
 from autosched.schedule.primitives.loops import predicated
 from autosched.schedule.primitives.storage import doubled_at
 from autosched.schedule.schedule import Schedule
@@ -155,13 +155,10 @@ class _Builder:
         """The loops of a stage, in a version for each of its special cases."""
         if not stage.special_cases:
             return self._produce(stage)
-        if self.target.is_gpu_style:
-            raise LowerError(
-                f"{self.target.kind} kernels are launched one after the other: the host does not choose between them",
-                asked=stage.schedule.earlier("specialize", stage, repr(stage.special_cases[0])),
-                legal="specialize for CPU targets, or a schedule of its own for these sizes",
-            )
-        return specialized(self._produce(stage), stage.special_cases, self.names)
+        nest = self._produce(stage)
+        if self.target.is_gpu_style:  # no other kernels are launched: all work-items of one choose alike
+            return inside_threads(nest, lambda body: specialized(body, stage.special_cases, self.names))
+        return specialized(nest, stage.special_cases, self.names)
 
     def _produce(self, stage: Stage) -> Stmt:
         real = self.real[stage]

@@ -32,7 +32,17 @@ from autosched.ir.stmt import (
     with_children,
 )
 from autosched.ir.visit import post_order, substitute
-from autosched.lowering.interior import Span, asked_of, interior_of, is_inside, is_relaxed, limits, questions, solve
+from autosched.lowering.interior import (
+    Span,
+    asked_of,
+    asks_itself,
+    interior_of,
+    is_inside,
+    is_relaxed,
+    limits,
+    questions,
+    solve,
+)
 from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
 from autosched.lowering.unroll import hint
 
@@ -67,7 +77,8 @@ class _Deferred:
 class _Around:
     """The surroundings of a statement: loops over work-items, and the budget that is left.
 
-    No loop is cut where work-items differ: a group runs in step, so each item would pass through all pieces.
+    No loop is cut where work-items differ: a group runs in step, so each item would pass through all pieces. Only
+    items that have vectors choose for themselves: a vector takes the place of many steps.
     """
 
     items: frozenset[Expr]
@@ -97,6 +108,7 @@ def _partition(s: Stmt, an: Analyzer, around: _Around) -> Stmt:
 
 
 def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
+    outside = around
     if loop.thread.startswith("threadIdx"):
         around = replace(around, items=around.items | {loop.var})
     if loop.kind in ("serial", "parallel"):
@@ -107,8 +119,8 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
         enter_loop(loop, an)
         span = None
         is_cut = not loop.ragged and hint(loop, "loop_partition_hint") != 0
-        if is_cut and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx")):
-            span = _interior(loop, an, around)
+        if is_cut and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx") or asks_itself(loop)):
+            span = _interior(loop, an, outside)
         if span is None:
             return _uncut(loop, an, around)
         site = _site(loop.body, span)
@@ -349,6 +361,31 @@ def _scalar_border(body: Stmt, span: Span, kept: frozenset[Expr] = frozenset()) 
     return map_stmt(body, on_stmt=scalar)
 
 
+def _lanes_outside(body: Stmt, span: Span) -> Stmt:
+    """`body` for a work-item at the border: lane after lane, and for each the copies, which share where lanes read.
+
+    unroll y: lanes x: f(y, x)   ->   for x: unroll y: f(y, x)
+    """
+
+    def swapped(s: Stmt) -> Stmt:
+        if not isinstance(s, For) or s.kind != "unroll" or not _asks(s, span):
+            return s
+        guards, inner = [], s.body
+        while isinstance(inner, If) and inner.otherwise is None:
+            guards.append(inner.condition)
+            inner = inner.then
+        if not isinstance(inner, For) or inner.kind != "vectorize" or inner.masked:
+            return s
+        if s.var in variables(inner.start) | variables(inner.extent):
+            return s
+        copies = inner.body
+        for condition in reversed(guards):
+            copies = If(condition, copies)
+        return replace(inner, kind="serial", body=replace(s, body=copies))
+
+    return map_stmt(body, on_stmt=swapped)
+
+
 def _at_ends(loop: For, body: Stmt, span: Span, an: Analyzer, around: _Around) -> Stmt | None:
     """A part of a loop's body for the first and the last iteration, if these are all of the border, in vectors:
 
@@ -401,7 +438,8 @@ def _choose(loop: For, span: Span, an: Analyzer, around: _Around) -> Stmt:
         with an.assuming(condition):
             body = _interiors(loop.body, span, an, around, lambda body: body)
         if not is_const(condition, True):
-            border = _at_ends(loop, loop.body, span, an, around) or _border(loop.body, span, around, an)
+            body_there = _lanes_outside(loop.body, span) if asks_itself(loop) else loop.body
+            border = _at_ends(loop, loop.body, span, an, around) or _border(body_there, span, around, an)
             border = simplify_stmt(border, an)
             body = If(condition, body, _partition(border, an, replace(around, deferred=())))
     return replace(loop, body=body)
@@ -412,7 +450,7 @@ def _choose_tile_by_tile(loop: For, body: Stmt, tiles: list[dict[Expr, Expr]], a
     if not tiles:
         return _partition(simplify_stmt(body, an), an, around)
     asked, *rest = tiles
-    span = interior_of(loop, an, around.items, asked)
+    span = interior_of(loop, an, around.items - {loop.var}, asked)
     condition = const(True) if span is None else an.simplify(is_inside(loop, span))
     with an.assuming(condition):
         inside = replace_exprs(body, dict.fromkeys(asked, const(True)))

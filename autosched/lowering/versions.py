@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, floordiv, is_const, logical_and, var, variables
-from autosched.ir.simplify import conjuncts
-from autosched.ir.stmt import Buffer, Function, If, Let, Stmt, expressions, substitute_stmt, walk
+from autosched.ir.expr import Expr, floordiv, logical_and, var, variables
+from autosched.ir.prove import conjuncts, known_multiples
+from autosched.ir.stmt import Buffer, For, Function, If, Let, Produce, Stmt, expressions, substitute_stmt, walk
 from autosched.lowering.storage import retarget
 
 
@@ -24,6 +24,17 @@ def specialized(stmt: Stmt, cases: list[Expr], names: dict[Expr, Expr]) -> Stmt:
     return result
 
 
+def inside_threads(nest: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+    """The loops of a stage with a change of what is inside the innermost that has threads or work-items, or of all."""
+    if isinstance(nest, Produce) or (isinstance(nest, For) and any(_is_bound(x) for x in walk(nest))):
+        return replace(nest, body=inside_threads(nest.body, change))
+    return change(nest)
+
+
+def _is_bound(s: Stmt) -> bool:
+    return isinstance(s, For) and (s.kind == "parallel" or bool(s.thread))
+
+
 def named(stmt: Stmt, names: dict[Expr, Expr]) -> Stmt:
     """The statement with the names that `specialized` made defined around it."""
     for v, value in reversed(names.items()):
@@ -37,20 +48,14 @@ def _given(stmt: Stmt, condition: Expr, names: dict[Expr, Expr]) -> Stmt:
 
     Other comparisons are facts inside the `If`.
     """
+    for size, step in known_multiples(condition):
+        times = var(f"{size.value.name}_by_{step}", size.dtype, role="size", lower=0)
+        stmt = substitute_stmt(stmt, {size: times * step})
+        names[times] = floordiv(size, step)
     for c in conjuncts(condition):
-        if c.op != "eq":
-            continue
-        left, right = c.args
-        if left.op == "const":
-            left, right = right, left
-        if left.op == "var" and right.op == "const":
+        left, right = c.args if c.op == "eq" and c.args[1].op == "const" else c.args[::-1]
+        if c.op == "eq" and left.op == "var" and right.op == "const":
             stmt = substitute_stmt(stmt, {left: right})
-        elif left.op == "floormod" and is_const(right, 0):
-            size, step = left.args
-            if size.op == "var" and step.op == "const" and step.value > 0:
-                times = var(f"{size.value.name}_by_{step.value}", size.dtype, role="size", lower=0)
-                stmt = substitute_stmt(stmt, {size: times * step})
-                names[times] = floordiv(size, step)
     return stmt
 
 

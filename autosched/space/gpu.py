@@ -66,16 +66,19 @@ def bind_rows(s: Schedule, stage: Stage) -> tuple[Loop, dict[str, Any]]:
     return bind_patches(stage, y, row, rows, bands, items), {"threadIdx.x": items, "threadIdx.y": bands}
 
 
-def bind_patches(stage: Stage, y: Any, row: Loop, rows: Any, bands: Any, items: Any) -> Loop:
-    """Work-groups for patches of `bands` x `items` work-items, each with `rows` rows. Returns the loop over patches."""
+def bind_patches(stage: Stage, y: Any, row: Loop, rows: Any, bands: Any, items: Any, lanes: Any = 1) -> Loop:
+    """Work-groups for patches of `bands` x `items` work-items, each with vectors of `rows` rows. Returns the loop over
+    patches."""
     block_y, y = stage.split(y, factor=rows * bands)
     band, line = stage.split(y, factor=rows)
+    row, lane = stage.split(row, factor=lanes)
     block_x, item = stage.split(row, factor=items)
-    stage.reorder(block_y, block_x, band, item, line)
+    stage.reorder(block_y, block_x, band, item, line, lane)
     tags = {block_y: "blockIdx.y", block_x: "blockIdx.x", band: "threadIdx.y", item: "threadIdx.x"}
     for loop, tag in tags.items():
         stage.bind(loop, tag)
     stage.unroll(line)
+    stage.vectorize(lane)
     return block_x
 
 

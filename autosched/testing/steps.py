@@ -393,7 +393,7 @@ def _rolling_buffer(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 
 def _specialize(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    if draw.target.is_gpu_style or not isinstance(stage.op, ComputeOp) or not s.sizes():
+    if not isinstance(stage.op, ComputeOp) or not s.sizes():
         return None
     if sum(len(x.special_cases) for x in s.stages) >= 2:
         return None

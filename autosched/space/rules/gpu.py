@@ -44,6 +44,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autosched.ir.expr import Expr, compare, const, floormod
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.default import (
     bind_free_loops,
@@ -67,7 +68,7 @@ from autosched.te.tensor import IterVar
 #: Sums that one work-item may have in registers.
 MOST_SUMS = 64
 #: Elements of a vector, of which a GPU reads 16 bytes at once.
-LANES = (1, 2, 4)
+LANES, WIDEST = (1, 2, 4), 16
 #: Reduce loops this short are written out, all together or not at all.
 SHORT = 7
 #: An operand that is read for so many points of the result is worth being stored again in another order.
@@ -352,16 +353,35 @@ def patches(plan: Plan, stage: Stage) -> None:
     _in_patches(plan, stage, [stage.roots[a] for a in stage.axis])
 
 
+def _vectors_of_rows(plan: Plan, stage: Stage, row: Sequence[IterVar]) -> tuple[tuple[int, ...], Expr | None]:
+    """Elements of a vector of rows that are these axes as one, and what has to be true of the sizes: all rows begin at
+    a multiple of it."""
+    lanes = tuple(n for n in (1, 2, 4, 8, 16) if n * stage.tensor.dtype.bytes <= WIDEST)
+    unknown = [a.extent for a in row if length(a) is None]
+    if not unknown:
+        total = analysis.points(row)
+        return tuple(n for n in lanes if total is None or total % n == 0), None
+    if len(unknown) > 1 or unknown[0].op != "var" or plan.s.scans.step_of(stage) is not None:
+        return (1,), None
+    return lanes[1:], compare("eq", floormod(unknown[0], lanes[-1]), const(0))
+
+
 def _in_patches(plan: Plan, stage: Stage, loops: Sequence[Loop]) -> None:
     y, *rest = loops
+    lanes, divides = _vectors_of_rows(plan, stage, [a for a in stage.axis if stage.roots[a] in rest])
+    if divides is not None and plan.choose(stage, "vectors", ["single", "whole"]) == "single":
+        lanes, divides = (1,), None
     row = fuse_all(stage, rest)
     items, bands = (
         plan.knob(stage, "items", (16, 32, 64, 128)),
         plan.knob(stage, "bands", (1, 2, 4)),
     )
     rows = plan.knob(stage, "rows", (1, 2, 4, 8))
-    plan.offer(stage, patch=bind_patches(stage, y, row, rows, bands, items))
+    of_rows = plan.knob(stage, "lanes", lanes) if len(lanes) > 1 else lanes[0]
+    plan.offer(stage, patch=bind_patches(stage, y, row, rows, bands, items, of_rows))
     plan.items[stage] = {"threadIdx.x": items, "threadIdx.y": bands}
+    if divides is not None:
+        stage.specialize(divides)
 
 
 @rule(when=lambda plan, stage: True)

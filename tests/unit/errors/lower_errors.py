@@ -397,11 +397,6 @@ CASES: Cases = {
             s["C"].bind("j.inner", "threadIdx.x"),
             opencl(args, s),
         ),
-        "specialize a kernel": lambda args, s: (
-            s["C"].bind("i", "blockIdx.x"),
-            s["C"].specialize(s.size("m") % 4 == 0),
-            opencl(args, s),
-        ),
         "a reduction by a group with loops inside": (
             sums,
             lambda args, s: (

@@ -9,8 +9,7 @@ import pytest
 from roundtrip import assert_roundtrip
 
 from autosched import te
-from autosched.errors import LowerError
-from autosched.ir.stmt import If, walk
+from autosched.ir.stmt import If, Launch, walk
 from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.te import Tensor
@@ -66,13 +65,14 @@ def test_the_version_asks_nothing() -> None:
     assert [x for x in walk(choice.otherwise) if isinstance(x, If)]
 
 
-def test_kernels_are_not_chosen_from() -> None:
+def test_a_kernel_chooses_inside() -> None:
+    """All its work-items run the same version: the host launches one kernel, whatever the sizes are."""
     args, s = pipeline()
-    for x in ("B", "C"):
-        for loop in s[x].loops:
-            loop.kind = "serial"
+    s["B"].compute_inline()
+    for loop in s["C"].loops:
+        loop.kind = "serial"
     s["C"].bind("i.outer", "blockIdx.x")
     s["C"].specialize(s.size("m") == 8)
-    with pytest.raises(LowerError) as error:
-        lower_structure(s, args, "opencl")
-    assert error.value.legal
+    body = lower_structure(s, args, "opencl").bind().body
+    (launch,) = (x for x in walk(body) if isinstance(x, Launch))
+    assert any(isinstance(x, If) and repr(x.condition) == "m == 8" for x in walk(launch.body))
