@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from autosched.codegen.signature import Dim
 from autosched.ir.expr import Expr
-from autosched.ir.ranges import Interval, Ranges, loop_range, of_type
+from autosched.ir.ranges import Interval, Ranges, of_type
 from autosched.ir.visit import post_order
 
 #: product of sizes (sorted names) -> coefficient > 0
@@ -81,7 +81,7 @@ class IndexRanges:
         """`var` runs over [start, start + extent)."""
         first, count = self(start), self(extent)
         limits = Limits(_sum(first.high, count.high), _sum(first.magnitude, count.high))
-        self.bind(var, loop_range(self.numbers.of(start), self.numbers.of(extent)), limits)
+        self.bind(var, self.numbers.of_loop(start, extent), limits)
 
     def bind_index(self, var: Expr, extent: Expr) -> None:
         """`var` is a work-item's index, in [0, extent)."""

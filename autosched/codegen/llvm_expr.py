@@ -37,13 +37,28 @@ from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory
 from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, logical_and
+from autosched.ir.poly import Poly
 from autosched.ir.ranges import Ranges
-from autosched.ir.simplify import conjuncts
+from autosched.ir.simplify import conjuncts, to_poly
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
 _RING = frozenset(("add", "sub", "mul", "neg"))
 _COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+
+
+def _ends(load: Expr) -> tuple[Poly | None, Poly | None]:
+    """The places of the first and the last element of a load of neighbours."""
+    line = line_of(load.args[0])
+    if line is None or line[1] not in (0, 1) or not is_index(line[0]):
+        return None, None
+    first = to_poly(line[0])
+    return first, first + (load.dtype.lanes - 1) * line[1]
+
+
+def _is_at_most(a: Poly, b: Poly) -> bool:
+    distance = (b - a).constant
+    return distance is not None and distance >= 0
 
 
 def _ref(mask: Value | None) -> str:
@@ -326,7 +341,8 @@ class Expressions:
             )
         index = e.args[0]
         if self.mask is not None and (e.dtype.lanes == 1 or line_of(index) is not None):
-            if self._is_inside(e):  # what no lane needs may be read, and may be read once before a loop
+            # what no lane needs may be read, and may be read once before a loop
+            if self._is_inside(e) or self._is_between(e):
                 with self._unmasked():
                     return self.value(e)
             if e.dtype.lanes == 1:
@@ -348,6 +364,19 @@ class Expressions:
         """Whether a load needs no condition to stay within its buffer."""
         n, places = e.value.elements, self.ranges.of(e.args[0])
         return is_const(n) and not e.value.strides and places.low >= 0 and places.high < int(n.value)
+
+    def _is_between(self, e: Expr) -> bool:
+        """Whether neighbours on both sides of what is loaded have been, or it lies in what has: memory is there."""
+        first, last = _ends(e)
+        if first is None or last is None:
+            return False
+        before = after = False
+        for other, mask in self._loaded:
+            if other.op == "load" and other.value is e.value and mask == _ref(None):
+                begin, end = _ends(other)
+                before = before or (begin is not None and _is_at_most(begin, first))
+                after = after or (end is not None and _is_at_most(last, end))
+        return before and after
 
     def _load_if_any(self, e: Expr, mask: Value) -> Value:
         """Load a scalar that all lanes share, if one of them needs it."""

@@ -23,7 +23,7 @@ from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_index
-from autosched.ir.ranges import Ranges, loop_range
+from autosched.ir.ranges import Ranges
 
 _NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
 _NO_COPIES = '!{!"llvm.loop.unroll.disable"}'
@@ -188,7 +188,7 @@ class Statements:
     # -- control flow -------------------------------------------------------------------------
     def _for(self, s: S.For, used: Value) -> None:
         self.exprs.begin_statement()
-        self.ranges.widen(s.var, loop_range(self.ranges.of(s.start), self.ranges.of(s.extent)))
+        self.ranges.widen(s.var, self.ranges.of_loop(s.start, s.extent))
         # a mask belongs to this function: under one, the loop runs here
         if s.kind == "parallel" and self._launch is not None and self.exprs.mask is None:
             self._launch(self, s, used)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from autosched.ir.dtype import INT32, INT64
 from autosched.ir.expr import Expr, const, is_const
 from autosched.ir.node import bottom_up
-from autosched.ir.ranges import Ranges, loop_range
+from autosched.ir.ranges import Ranges
 from autosched.ir.visit import post_order, rebuild
 
 _BITS = frozenset(("shl", "shr", "bitand", "bitor", "bitxor"))
@@ -38,7 +38,7 @@ def without_bits(body: tuple[Expr, ...], loops: Iterable[tuple[Expr, Expr, Expr]
         return body
     ranges = Ranges()
     for v, start, extent in loops:
-        ranges.bind(v, loop_range(ranges.of(start), ranges.of(extent)))
+        ranges.bind(v, ranges.of_loop(start, extent))
     done: dict[Expr, Expr] = {}
     for e in post_order(body):
         if not _asks_for_bits(e):

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from math import inf
 
 from autosched.ir.dtype import DType
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, is_index
+from autosched.ir.simplify import to_poly
 from autosched.ir.visit import post_order
 
 #: an integer, or an infinity
@@ -74,11 +75,6 @@ def bounds_of(e: Expr, variable: Callable[[Expr], Interval]) -> Interval:
     return known[e]
 
 
-def loop_range(start: Interval, extent: Interval) -> Interval:
-    """The values of the variable of a loop over [start, start + extent)."""
-    return Interval(start.low, start.high + extent.high - 1)
-
-
 class Ranges:
     """The intervals of the variables in scope, and of index arithmetic over them.
 
@@ -106,6 +102,12 @@ class Ranges:
             args = [self.of(a) for a in e.args] if e.index else []
             found = self._known[e] = _rule(e, args, self._variable) if e.index else of_type(e.dtype)
         return found
+
+    def of_loop(self, start: Expr, extent: Expr) -> Interval:
+        """The values of the variable of a loop over [start, start + extent), whose end may be a simpler number."""
+        first, count = self.of(start), self.of(extent)
+        end = self.of((to_poly(start) + to_poly(extent)).expr()).high if is_index(start) and is_index(extent) else inf
+        return Interval(first.low, min(first.high + count.high, end) - 1)
 
     def fits(self, e: Expr) -> bool:
         """Whether the exact value of `e` is one of its type's."""
