@@ -229,6 +229,26 @@ def test_lanes_that_are_surely_there_are_read_for_all(stride: int, room: int) ->
     np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.parametrize(("before", "after", "masked"), [(-1, 1, False), (0, 0, False), (1, 2, True), (-2, -1, True)])
+def test_what_lies_between_what_was_read_is_read_for_all(before: int, after: int, masked: bool) -> None:
+    """Of an array whose length is not known: neighbours on both sides of it are there, so it is."""
+    n = var("n", role="size")
+    a, out = Buffer("a", (n,), dtype("int32")), buffer("out", 8, "int32")
+
+    def line(by: int) -> Expr:
+        return load(a, ramp(n - 12 + by, 1, 8))
+
+    condition = line(before) + line(after) > 20
+    f = Function("f", (a, out), (n,), Store(out, (ramp(0, 1, 8),), if_then_else(condition, line(0), 7)), (1,))
+    text = text_of(compile_function(f, Target.parse("llvm")), "llvm")
+    assert ("llvm.masked" in text) == masked
+    x = np.arange(30, dtype="int32") % 13
+    got = np.zeros(8, "int32")
+    run(f, x, got)
+    sums = x[18 + before :][:8] + x[18 + after :][:8]
+    np.testing.assert_array_equal(got, np.where(sums > 20, x[18:26], 7))
+
+
 @pytest.mark.parametrize("connective", [logical_and, logical_or])
 def test_short_circuit_value(connective) -> None:
     """The shortcut changes no result."""

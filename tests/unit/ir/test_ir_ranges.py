@@ -12,7 +12,7 @@ import pytest
 
 from autosched.ir.expr import Expr, as_expr, cast, const, floordiv, ramp, var
 from autosched.ir.ops import OPS
-from autosched.ir.ranges import EVERYTHING, RULES, Interval, Ranges, bounds_of, loop_range, of_type
+from autosched.ir.ranges import EVERYTHING, RULES, Interval, Ranges, bounds_of, of_type
 
 _BITS: dict[str, Callable[[int, int], int]] = {
     "shl": operator.lshift,
@@ -61,7 +61,11 @@ def test_ends_may_be_infinite() -> None:
 def test_vectors_and_loops() -> None:
     x = var("x", role="loop")
     assert bounds_of(ramp(x, 2, 8), {x: Interval(0, 3)}.__getitem__) == Interval(0, 17)
-    assert loop_range(Interval(2, 5), Interval(0, 8)) == Interval(2, 12)
+    ranges, a, n = Ranges(), var("a", role="let"), var("m", role="let")
+    ranges.bind(a, Interval(2, 5))
+    ranges.bind(n, Interval(0, 8))
+    assert ranges.of_loop(a, n) == Interval(2, 12)
+    assert ranges.of_loop(a, const(7) - a) == Interval(2, 6)  # it ends at 7 wherever it begins
 
 
 def test_a_binding_replaces_the_one_before_unless_it_widens_it() -> None:
