@@ -18,7 +18,7 @@ from autosched.codegen.lanes import line_of, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_dot import dot
 from autosched.codegen.llvm_math import inlined, usual
-from autosched.codegen.llvm_memory import Memory
+from autosched.codegen.llvm_memory import Memory, distance
 from autosched.codegen.llvm_ops import (
     LLVM_OPS,
     STRUCTURAL,
@@ -37,28 +37,13 @@ from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory
 from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, logical_and
-from autosched.ir.poly import Poly
 from autosched.ir.ranges import Ranges
-from autosched.ir.simplify import conjuncts, to_poly
+from autosched.ir.simplify import conjuncts
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
 _RING = frozenset(("add", "sub", "mul", "neg"))
 _COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
-
-
-def _ends(load: Expr) -> tuple[Poly | None, Poly | None]:
-    """The places of the first and the last element of a load of neighbours."""
-    line = line_of(load.args[0])
-    if line is None or line[1] not in (0, 1) or not is_index(line[0]):
-        return None, None
-    first = to_poly(line[0])
-    return first, first + (load.dtype.lanes - 1) * line[1]
-
-
-def _is_at_most(a: Poly, b: Poly) -> bool:
-    distance = (b - a).constant
-    return distance is not None and distance >= 0
 
 
 def _ref(mask: Value | None) -> str:
@@ -367,15 +352,15 @@ class Expressions:
 
     def _is_between(self, e: Expr) -> bool:
         """Whether neighbours on both sides of what is loaded have been, or it lies in what has: memory is there."""
-        first, last = _ends(e)
-        if first is None or last is None:
-            return False
         before = after = False
         for other, mask in self._loaded:
             if other.op == "load" and other.value is e.value and mask == _ref(None):
-                begin, end = _ends(other)
-                before = before or (begin is not None and _is_at_most(begin, first))
-                after = after or (end is not None and _is_at_most(last, end))
+                line, own = line_of(other.args[0]), line_of(e.args[0])
+                if line is not None and own is not None and line[1] in (0, 1) and own[1] in (0, 1):
+                    start = distance(line[0], own[0])
+                    behind = (e.dtype.lanes - 1) * own[1] - (other.dtype.lanes - 1) * line[1]
+                    before = before or (start is not None and start >= 0)
+                    after = after or (start is not None and start + behind <= 0)
         return before and after
 
     def _load_if_any(self, e: Expr, mask: Value) -> Value:

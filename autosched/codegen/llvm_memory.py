@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from autosched.codegen.lanes import line_of
@@ -80,7 +80,7 @@ def transposed(stmts: Sequence[Stmt], start: int) -> Transposed | None:
     found: Transposed | None = None
     for s in stmts[start : start + STORES_OF_SQUARE * WIDEST_BYTES]:
         store = _plain_store(s)
-        loads = [] if store is None else dict.fromkeys(_strided(store))
+        loads = [] if store is None else dict.fromkeys(_strided(store.value, WIDEST_STRIDE + 1))
         if store is None or not loads:
             break
         for c in loads:
@@ -113,18 +113,33 @@ def _line(load: Expr) -> tuple[Expr, int]:
     return line
 
 
-def _strided(s: Store) -> list[Expr]:
-    """The loads whose lanes are equally spaced, further apart than one wide load reaches. None where
-    some are evaluated on demand: the rows would be read whether or not they are there."""
+def _strided(value: Expr, least: int) -> list[Expr]:
+    """The loads whose lanes are at least so far apart, all alike. None where some are evaluated on demand: what lies
+    between them would be read whether or not it is there."""
     found = []
-    for e in post_order(s.value):
+    for e in post_order(value):
         if e.op in ("if_then_else", "and", "or"):
             return []
         if e.op == "load" and e.dtype.lanes >= FEWEST and len(e.args) == 1 and not e.dtype.is_bool:
             line = line_of(e.args[0])
-            if line is not None and line[1] > WIDEST_STRIDE:
+            if line is not None and line[1] >= least:
                 found.append(e)
     return found
+
+
+def pixels(values: Sequence[Expr]) -> Iterator[Columns]:
+    """Loads of all elements of a stretch of memory, each of every third or fourth: the channels of pixels."""
+    found: list[_Beside] = []
+    for load in dict.fromkeys(e for v in values for e in _strided(v, LEAST_CHANNELS)):
+        stride = _line(load)[1]
+        if stride > WIDEST_STRIDE or load.dtype.lanes * load.dtype.scalar.bytes < PART_BYTES:
+            continue
+        own = next(((x, at) for x in found if (at := x.place(load, stride)) is not None), None)
+        if own is None:
+            found.append(x := _Beside(load))
+            own = x, 0
+        own[0].columns[own[1]] = load
+    yield from (x.in_order() for x in found if len(x.columns) == x.stride)
 
 
 def _read(stores: Sequence[Store]) -> set[Buffer]:
@@ -287,6 +302,8 @@ def _terms(e: Expr, factor: int = 1, into: dict[Expr | None, int] | None = None)
 
 #: up to this distance between lanes, one wide load and a shuffle beat a load per lane
 WIDEST_STRIDE = 4
+#: channels of pixels that are read together: LLVM has its own way with pairs
+LEAST_CHANNELS = 3
 
 #: bytes of the widest vector register; a shuffle chooses from two of them
 REGISTER_BYTES = 64

@@ -14,6 +14,7 @@ from autosched.codegen.llvm_memory import (
     Memory,
     Transposed,
     interleaved,
+    pixels,
     transpose,
     transposed,
 )
@@ -116,6 +117,7 @@ class Statements:
     def _store_group(self, group: Interleaved, streaming: bool) -> None:
         e = self.exprs
         e.begin_statement()
+        self._load_pixels(group.values)
         values = [self.w.splat(e.value(v), group.lanes) for v in group.values]
         self.memory.store_interleaved(group.buffer, e.index(group.base), values, streaming)
 
@@ -159,7 +161,16 @@ class Statements:
                 legal=f"cast it to {s.buffer.dtype}",
             )
         self.exprs.begin_statement()
+        self._load_pixels([s.value])
         self._store_value(s)
+
+    def _load_pixels(self, values: Sequence[Expr]) -> None:
+        """Load the channels of pixels at once, where all are read: LLVM knows how to take those apart."""
+        if self.exprs.mask is None:
+            for c in pixels(values):
+                whole = self.memory.load(c.buffer, self.exprs.index(c.base), c.stride * c.lanes)
+                for k, load in enumerate(c.loads):
+                    self.exprs.remember(load, self.w.shuffle(whole, [c.stride * i + k for i in range(c.lanes)]))
 
     def _store_value(self, s: S.Store) -> None:
         e, index = self.exprs, s.indices[0]

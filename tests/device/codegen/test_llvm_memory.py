@@ -249,6 +249,40 @@ def test_what_lies_between_what_was_read_is_read_for_all(before: int, after: int
     np.testing.assert_array_equal(got, np.where(sums > 20, x[18:26], 7))
 
 
+@pytest.mark.parametrize("of", ["uint8", "int16", "float32"])
+@pytest.mark.parametrize(("channels", "read"), [(3, (0, 1, 2)), (4, (2, 0, 3, 1)), (3, (0, 2)), (4, (1, 2, 3, 5))])
+def test_the_channels_of_pixels_are_read_together(of: str, channels: int, read: tuple[int, ...]) -> None:
+    """In one load of just what they are; not where a channel is missing, for which memory need not be there."""
+    n, lanes = channels * 16 + 2, 16
+    a, out = buffer("a", n, of), buffer("out", lanes, of)
+    at = [load(a, ramp(const(k), channels, lanes)) for k in read]
+    total = at[0] * 1
+    for k, x in enumerate(at[1:], start=2):
+        total = total + x * k
+    f = Function("f", (a, out), (), Store(out, (ramp(0, 1, lanes),), total), (1,))
+    whole = sorted(read) == list(range(channels))
+    kind = {"uint8": "i8", "int16": "i16", "float32": "float"}[of]
+    text = compile_function(f, Target.parse("llvm")).texts["source"]
+    assert (text.count(f"load <{channels * lanes} x {kind}>") == 1) == whole
+    x = (np.arange(n) % 7).astype(of)
+    got = np.zeros(lanes, of)
+    run(f, x, got)
+    wanted = sum((x[k::channels][:lanes] * (i + 1) for i, k in enumerate(read)), np.zeros(lanes, of))
+    np.testing.assert_array_equal(got, wanted.astype(of))
+
+
+def test_channels_that_a_condition_guards_are_not_read_together() -> None:
+    a, out = buffer("a", 47, "uint8"), buffer("out", 16, "uint8")
+    red, green, blue = (load(a, ramp(const(k), 3, 16)) for k in range(3))
+    value = red + green + if_then_else(ramp(0, 1, 16) < 15, blue, cast("uint8", 0))
+    f = Function("f", (a, out), (), Store(out, (ramp(0, 1, 16),), value), (1,))
+    assert "load <48 x i8>" not in compile_function(f, Target.parse("llvm")).texts["source"]
+    x, got = numbers(47, "uint8"), np.zeros(16, "uint8")
+    run(f, x, got)
+    wanted = x[0:45:3] + x[1:45:3] + x[2:45:3]
+    np.testing.assert_array_equal(got[:15], wanted)
+
+
 @pytest.mark.parametrize("connective", [logical_and, logical_or])
 def test_short_circuit_value(connective) -> None:
     """The shortcut changes no result."""
