@@ -16,6 +16,7 @@ from autosched.runtime.module import Module
 from autosched.schedule import Schedule, create_schedule
 from autosched.space.loading import find_workload
 from autosched.space.samples import random_inputs
+from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.te.tensor import PlaceholderOp, Tensor
 from autosched.testing.oracle import check_against_reference
@@ -99,10 +100,11 @@ def test_rows_that_begin_anywhere_are_read_element_by_element(emulated: Emulated
     check(s, args)
 
 
-def test_shared_arrays_are_not_read_beyond_their_end(emulated: EmulatedDriver) -> None:
-    """Of the last vector of a row of 18, the second half would lie in other memory of the group."""
-    x = te.placeholder((3, 16), name="x")
-    y = te.compute((3, 13), lambda i, j: x[i, j + 1] + x[i, j + 3], name="y")
+@pytest.mark.parametrize(("columns", "taken"), [(13, False), (14, True)])
+def test_shared_arrays_are_not_read_beyond_their_end(emulated: EmulatedDriver, columns: int, taken: bool) -> None:
+    """Of 15 elements there is no fourth vector; behind them is other memory of the group."""
+    x = te.placeholder((3, 20), name="x")
+    y = te.compute((3, columns), lambda i, j: x[i, j + 1] + x[i, j + 3], name="y")
     s = create_schedule(y)
     tile = s[s.cache_read(x, "shared", "y")]
     s[y].bind("i", "blockIdx.x")
@@ -110,7 +112,46 @@ def test_shared_arrays_are_not_read_beyond_their_end(emulated: EmulatedDriver) -
     s[y].bind(rest, "threadIdx.x")
     s[y].vectorize(lane)
     tile.compute_at(s[y], "i")
+    text = kernels(s, [x, y])
+    assert f"x_shared[{columns + 2}]" in text
+    assert ("taken_" in text) == taken
     check(s, [x, y])
+
+
+def test_at_the_border_lanes_are_outside(emulated: EmulatedDriver) -> None:
+    """Rows of one lane share where it reads: for each lane all rows, not for each row all lanes."""
+    x = te.placeholder((8, 64), name="x")
+    edge = te.repeat_edge(x)
+    y = te.compute((8, 64), lambda i, j: edge[i, j - 1] + edge[i, j + 1], name="y")
+    s = create_schedule(y)
+    band, row = s[y].split("i", 4)
+    item, lane = s[y].split("j", 4)
+    s[y].reorder(band, item, row, lane)
+    s[y].bind(band, "blockIdx.x")
+    s[y].bind(item, "threadIdx.x")
+    s[y].unroll(row)
+    s[y].vectorize(lane)
+    border = kernels(s, [x, y]).split("} else {")[1]
+    assert border.index("j_inner = 0") < border.index("i_inner = 0")
+    check(s, [x, y])
+
+
+def test_rules_make_vectors_of_rows_that_begin_at_multiples(emulated: EmulatedDriver) -> None:
+    """Of a width that is known, lanes that divide it; of one that is not, a version for multiples of the most."""
+
+    def patches(width: int | te.Expr) -> tuple[set[int], set[str]]:
+        x = te.placeholder((12, width), "uint8", name="x")
+        edge = te.repeat_edge(x)
+        y = te.compute((12, width), lambda i, j: te.max(edge[i, j - 1], edge[i, j + 1]), name="y")
+        sketches = [
+            t for t in Workload("window", (x, y)).search_space(CUDA, {"w": 64}, "auto").sketches if t.name != "default"
+        ]
+        lanes = {n for t in sketches for k in t.knobs if k.name == "y_lanes" for n in k.values}
+        return lanes, {repr(c) for t in sketches for stage in t.schedule().stages for c in stage.special_cases}
+
+    assert patches(40) == ({1, 2, 4, 8}, set())
+    assert patches(41) == (set(), set())
+    assert patches(te.var("w")) == ({2, 4, 8, 16}, {"w%16 == 0"})
 
 
 @pytest.mark.parametrize("width", [64, 96, 61, 1, 16])
