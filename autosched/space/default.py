@@ -101,7 +101,7 @@ def by_default(s: Schedule, target: Target) -> None:
         if is_of_launched_step(stage, target):
             if places := places_of_step(stage):
                 _bind_elements(stage, places)
-        elif not stage.is_placeholder and stage.attach.kind == "root":
+        elif not stage.is_placeholder and stage.attach.kind == "root" and not is_launched_in_steps(stage, target):
             bind_free_loops(stage)
 
 

@@ -45,6 +45,25 @@ def test_a_step_reads_what_all_work_items_wrote_before(
     np.testing.assert_array_equal(got, heat_states(rod, steps))
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_by_default_the_loops_of_such_a_scan_stay_the_hosts(known: bool) -> None:
+    """Also where it has an axis along which no step looks aside, as rods beside each other have."""
+    rods, n, steps = (3, 400, 5) if known else (te.var("rods"), te.var("n"), te.var("steps"))
+    rod = te.placeholder((rods, n), "int32", name="rod")
+    state = te.placeholder((steps, rods, n), "int32", name="state")
+    first = te.compute((1, rods, n), lambda t, r, i: rod[r, i], name="first")
+    step = te.compute((steps, rods, n), lambda t, r, i: state[t - 1, r, n - 1 - i] + 1, name="step")
+    args = [rod, te.scan(first, step, state, name="out")]
+    s = default_schedule(args, GPU)
+    assert any(loop.thread for loop in s["step"].loops)
+    assert not any(loop.thread for loop in s["out"].loops)
+    x = np.arange(1200, dtype=np.int32).reshape(3, 400)
+    got = np.zeros((5, 3, 400), np.int32)
+    autosched.build(s, "opencl", args=args)(x, got)
+    for t in range(5):
+        np.testing.assert_array_equal(got[t], (x if t % 2 == 0 else x[:, ::-1]) + t)
+
+
 def test_more_steps_than_a_queue_takes() -> None:
     steps, n = 2500, 40
     args = heat(te.var("steps"), te.var("n"))
