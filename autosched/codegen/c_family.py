@@ -317,6 +317,7 @@ class _Emitter:
         ]
         index += filter(None, [d.of_kernels.index_preamble])
         helpers = ["\n".join(self.x.helpers.definitions())] if self.x.helpers.definitions() else []
+        helpers = d.defined("\n".join([*helpers, *self.kernels])) + helpers
         return "\n\n".join(["\n".join(filter(None, head)), "\n".join(index), *helpers, *self.kernels]) + "\n"
 
 

@@ -10,17 +10,17 @@ has the entry points by which this library calls the same body with memory and t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autosched.codegen import gcc
 from autosched.codegen.artifact import Artifact
+from autosched.codegen.c99 import C
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_statements import Statements
 from autosched.codegen.c_text import INDEX, Names
-from autosched.codegen.dialects import C
+from autosched.codegen.dialects import mentions
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.signature import Signature, entry_points, outside_calls
 from autosched.codegen.storage import (
@@ -288,7 +288,7 @@ class _Emitter:
         with self.names.scope():
             body.depth = 1
             body.emit(self.function.body)
-        sizes = [v for v in self.function.sizes if v in set(self.nodes) or _mentions(body.lines, self.sizes[v])]
+        sizes = [v for v in self.function.sizes if v in set(self.nodes) or mentions(body.lines, self.sizes[v])]
         uses = [self.params[b] for b in buffers] + [self.sizes[v] for v in sizes]
         parallel = is_parallel(self.function.body)
         extra = ([self.workspace] if need != 0 else []) + ([self.threads] if parallel else [])
@@ -320,7 +320,7 @@ class _Emitter:
 
     def _measured(self, need: Bytes) -> tuple[str, ...]:
         """The names that the size of the workspace depends on."""
-        return tuple(name for name in (*self.sizes.values(), self.threads) if _mentions([str(need)], name))
+        return tuple(name for name in (*self.sizes.values(), self.threads) if mentions([str(need)], name))
 
     def _workspace(self, need: Bytes, measured: tuple[str, ...]) -> list[str]:
         if need == 0:
@@ -373,7 +373,7 @@ class _Emitter:
         """The whole file: definitions that the functions call, then the functions."""
         helpers = self.x.helpers.definitions()
         text = "\n".join([*helpers, *functions])
-        defined = [piece for name, piece in C.definitions if _mentions([text], name)]
+        defined = C.defined(text)
         head = [
             f"// {self.signature.name}: C99. Compile with -fopenmp to run parallel loops on all cores, and gcc with",
             "// -fno-strict-aliasing: version 12 loses stores to buffers that share a workspace at -O3.",
@@ -394,7 +394,7 @@ class _Emitter:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]
         externs = self._externs()
-        index = [f"typedef int64_t {INDEX};"] if _mentions([text], INDEX) else []
+        index = [f"typedef int64_t {INDEX};"] if mentions([text], INDEX) else []
         blocks = ["\n".join(head), "\n".join(externs), *index, *defined, "\n".join(helpers), *functions]
         return "\n\n".join(b for b in blocks if b) + "\n"
 
@@ -406,8 +406,3 @@ class _Emitter:
                 takes = ["void *" if a.dtype.kind == "handle" else self.x.type_name(a.dtype) for a in n.args]
                 found[f"extern {self.x.type_name(n.dtype)} {n.value.name}({', '.join(takes) or 'void'});"] = None
         return list(found)
-
-
-def _mentions(lines: list[str], name: str) -> bool:
-    pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    return any(pattern.search(line) for line in lines)

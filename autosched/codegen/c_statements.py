@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
-from autosched.codegen.c_vector import NotVector, VectorExpressions, array_alignment
+from autosched.codegen.c_vector import VectorExpressions
+from autosched.codegen.c_vector_memory import NotVector, array_alignment
 from autosched.codegen.lanes import as_ramp, lane_of, piece_of
+from autosched.codegen.together import Interleaved, interleaved
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.calls import touches_memory
@@ -76,8 +79,7 @@ class Statements:
     def emit(self, s: S.Stmt) -> None:
         match s:
             case S.Seq(stmts=stmts):
-                for child in stmts:
-                    self.emit(child)
+                self._sequence(stmts)
             case S.Store():
                 self._store(s)
             case S.For():
@@ -102,6 +104,16 @@ class Statements:
                 self.line(f"{self.x.dialect.of_kernels.barriers[scope]};")
             case S.Launch(name=name):
                 raise BuildError("a kernel cannot launch a kernel", asked=f"launch {name!r}")
+
+    def _sequence(self, stmts: Sequence[S.Stmt]) -> None:
+        position = 0
+        while position < len(stmts):
+            group = interleaved(stmts, position)
+            if group is not None and self._store_in_turns(group):
+                position += len(group.values)
+            else:
+                self.emit(stmts[position])
+                position += 1
 
     def _loop(self, s: S.For) -> None:
         if s.kind not in ("serial", "parallel"):
@@ -273,12 +285,37 @@ class Statements:
         places, lanes = s.indices[0], s.value.dtype.lanes
         if _reads(places, s.buffer):
             raise NotVector
-        code = self.v.value(s.value, lanes)
-        name = self.names.declare("t")
-        self.line(f"const {self.v.type_name(code.ctype)} {name} = {code.text};")
+        code = self._kept(self.v.value(s.value, lanes))
         for k in range(lanes):
             element = self.x.element(s.buffer, lane_of(places, const(k)))
-            self.line(f"{element} = {self.v.element(Code(name, ATOM, code.ctype), k)};")
+            self.line(f"{element} = {self.v.element(code, k)};")
+
+    def _store_in_turns(self, to: Interleaved) -> bool:
+        """Emit vectors whose lanes together fill a stretch of memory; False where that is not done in whole vectors."""
+        vectors, undo = self.x.dialect.vectors, self._undo()
+        if vectors is None or to.buffer.dtype.is_bool or self.x.half(to.buffer.dtype):
+            return False
+        if any(_reads(e, to.buffer) for e in to.values):
+            return False  # what one vector wrote
+        widths = [n for n in vectors.lanes if to.lanes % n == 0]
+        try:
+            for first in range(0, to.lanes, widths[-1]) if widths else ():
+                base = binary("add", to.base, const(first * len(to.values)))
+                values = [piece_of(e, const(first), widths[-1]) for e in to.values]
+                with self._expressions(base, *values):
+                    each = [self._kept(self.v.value(e, widths[-1])) for e in values]
+                    for line in self.v.store_in_turns(to.buffer, base, each):
+                        self.line(f"{line};")
+            return bool(widths)
+        except NotVector:
+            undo()
+            return False
+
+    def _kept(self, code: Code) -> Code:
+        """A vector under a name of its own."""
+        name = self.names.declare("t")
+        self.line(f"const {self.v.type_name(code.ctype)} {name} = {code.text};")
+        return replace(code, text=name, prec=ATOM)
 
     def _store_lanes(self, s: S.Store, lanes: int) -> None:
         """Store lane by lane, through an array if a later lane may read an element that an earlier one wrote."""
@@ -323,11 +360,22 @@ class Statements:
         temporaries, self.x.temporaries = self.x.temporaries, {}
         try:
             with self.v.evaluating(lambda: frozenset(_certain(roots))):
+                self._load_pixels(roots)
                 if self._plan:
                     self._settle(roots)
                 yield
         finally:
             self._plan, self.x.temporaries = outer, temporaries
+
+    def _load_pixels(self, roots: Sequence[Expr]) -> None:
+        """Name the channels of pixels of which all are read, loaded together."""
+        for c in self.v.pixels(roots):
+            with suppress(NotVector):
+                firsts = [binary("add", c.base, const(k * c.lanes)) for k in range(c.stride)]
+                pieces = [S.load(c.buffer, ramp(at, 1, c.lanes)) for at in firsts]
+                whole = [self._kept(self.v.value(e, c.lanes)) for e in pieces]
+                for number, load in enumerate(c.loads):
+                    self.x.temporaries[load] = self._kept(self.v.channel(c, number, whole))
 
     def _settle(self, roots: Iterable[Expr]) -> None:
         """Name the planned parts that these expressions evaluate for certain."""

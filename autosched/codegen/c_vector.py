@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
-from math import prod
 
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import (
@@ -30,62 +29,30 @@ from autosched.codegen.c_text import (
     literal,
     unsigned,
 )
-from autosched.codegen.dialects import Vectors
+from autosched.codegen.c_vector_memory import NotVector, VectorMemory
 from autosched.codegen.lanes import as_ramp, lane_of, line_of, pattern_of, piece_of
 from autosched.codegen.legalize import legal
 from autosched.codegen.storage import constant_bytes
+from autosched.codegen.together import Columns, pixels
 from autosched.ir.calls import is_opaque, touches_memory
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, binary, const, is_const, is_index, make, ramp
-from autosched.ir.prove import known_multiples
-from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Buffer, Store, load
 from autosched.ir.visit import post_order
 
-#: Bytes to whose multiple shared arrays are aligned at least: four floats.
-SHARED_ALIGNMENT = 16
 #: Bytes of an array of a work-item that compilers keep in registers, at most.
 MOST_IN_REGISTERS = 2048
 #: Operators and operands of an expression that is written out for each lane, in all lanes together.
 MOST_WRITTEN_OUT = 1024
 
 
-def array_alignment(buffer: Buffer, vectors: Vectors) -> int:
-    """The alignment of a shared or private array in bytes: never so large that it wastes memory."""
-    size = constant_bytes(buffer)
-    whole = min(vectors.widest_access, size & -size) if size else 1
-    return max(whole, SHARED_ALIGNMENT) if buffer.scope == "shared" else whole
-
-
-class NotVector(Exception):
-    """This statement has no form in whole vectors."""
-
-
-class VectorExpressions:
+class VectorExpressions(VectorMemory):
     """Emitter of vector expressions; scalars in them go to `Expressions`."""
 
     def __init__(self, scalars: Expressions) -> None:
-        self.x = scalars
+        super().__init__(scalars)
         scalars.combined = self.combined
-        self.dialect = scalars.dialect
         self._certain: Callable[[], frozenset[Expr]] = frozenset
-        self._multiples: dict[Expr, int] = {}  #: sizes, of which a number that divides them is known
-
-    @contextmanager
-    def given(self, condition: Expr) -> Iterator[None]:
-        """Emit statements where a condition holds."""
-        outer, self._multiples = self._multiples, self._multiples | dict(known_multiples(condition))
-        try:
-            yield
-        finally:
-            self._multiples = outer
-
-    def _place(self, index: Expr, width: int) -> int | None:
-        """How far an index is behind a multiple of `width`; None where that is not known."""
-        terms = to_poly(index).terms
-        if any(c * prod(self._multiples.get(x, 1) for x in term) % width for term, c in terms.items() if term):
-            return None
-        return terms.get((), 0) % width
 
     @contextmanager
     def evaluating(self, certain: Callable[[], frozenset[Expr]]) -> Iterator[None]:
@@ -96,66 +63,47 @@ class VectorExpressions:
         finally:
             self._certain = outer
 
-    @property
-    def d(self) -> Vectors:
-        """The language's spelling of vectors. Raises NotVector where it has none."""
-        if self.dialect.vectors is None:
-            raise NotVector
-        return self.dialect.vectors
-
     # -- statements ---------------------------------------------------------------------------
     def store(self, s: Store) -> str:
         """The statement `s`, without semicolon. Raises NotVector."""
         lanes = max(s.indices[0].dtype.lanes, s.value.dtype.lanes)
-        pointer = self.pointer(s.buffer, s.indices[0], lanes)
         half = self.x.half(s.buffer.dtype)
         if half is not None:
+            pointer = self.pointer(s.buffer, s.indices[0], lanes)
             value = self.value(self.x.unrounded(s.value), lanes)
             return half.store_lanes.format(x=value.text, pointer=pointer, lanes=lanes)
         value = self.value(s.value, lanes)
         if s.buffer.dtype.is_bool:
             value = self._zero_or_one(value, dtype("uint8").with_lanes(lanes))
-        aligned = self.aligned(s.buffer, s.indices[0], lanes)
-        if aligned:
-            return f"{aligned.format(pointer=pointer)} = {value.text}"
-        return self.d.store.format(x=value.text, pointer=pointer, lanes=lanes, **self._memory(s.buffer, lanes))
+        return self._written(s.buffer, s.indices[0], lanes, value.text)
 
-    def aligned(self, buffer: Buffer, index: Expr, lanes: int) -> str:
-        """A template for the whole vector as one access of memory, or nothing where its address may not be a
-        multiple of its width.
+    def store_in_turns(self, buffer: Buffer, base: Expr, values: Sequence[Code]) -> Iterator[str]:
+        """The statements, without semicolons, that write lane after lane of all vectors. Raises NotVector."""
+        count, lanes = len(values), dtype(values[0].ctype).lanes
+        of = self.x.register(buffer.dtype).with_lanes(lanes)
+        for first in range(0, count * lanes, lanes):
+            index = ramp(binary("add", base, const(first)), 1, lanes)
+            if not self.d.anywhere and not self.aligned(buffer, index, lanes):
+                raise NotVector
+            each = [self.element(values[k % count], k // count) for k in range(first, first + lanes)]
+            yield self._written(buffer, index, lanes, self._listed(each, of).text)
 
-        `vload` and `vstore` promise nothing of alignment: PoCL makes an access of each lane of them, and arrays of
-        sums that are accessed so stay in memory.
-        """
-        width = lanes * buffer.dtype.bytes
-        on_chip = buffer.scope in ("shared", "local")
-        most = array_alignment(buffer, self.d) if on_chip else self.d.widest_access
-        widest = min(width, self.d.widest_access) if self.d.joins else width
-        if lanes & (lanes - 1) or widest > most:
-            return ""
-        line, whole = as_ramp(index), widest // buffer.dtype.bytes
-        if line is None or self._place(line[0], whole) != 0:
-            return ""
-        if buffer.scope == "shared" and any(d.op != "const" for d in buffer.shape):
-            return ""  # an argument of the kernel: the host says where it lies
-        memory = self._memory(buffer, lanes)
-        is_qualified = memory["scope"] and buffer.scope != "local"
-        qualified = self.d.aligned.replace("{scope} ", f"{memory['scope']} " if is_qualified else "")
-        return qualified.replace("{type}", memory["type"])
+    def pixels(self, roots: Sequence[Expr]) -> Iterator[Columns]:
+        """Loads in the expressions that are worth loading whole, on devices whose vectors lie anywhere."""
+        vectors = self.dialect.vectors
+        if vectors is None or not vectors.anywhere:
+            return
+        for c in pixels([e for e in roots if e.dtype.lanes > 1]):
+            if c.lanes in vectors.lanes and not self.x.half(c.buffer.dtype) and not _may_stay_in_registers(c.buffer):
+                yield c
 
-    def _memory(self, buffer: Buffer, lanes: int) -> dict[str, str]:
-        """The qualifier of a buffer's memory, and the type of so many elements there."""
-        of = dtype("uint8" if buffer.dtype.is_bool else buffer.dtype).with_lanes(lanes)
-        scopes = {"local": self.dialect.private_scope, "shared": self.dialect.of_kernels.shared_scope}
-        return {"scope": scopes.get(buffer.scope, self.dialect.global_scope), "type": self.dialect.type_name(of)}
+    def channel(self, c: Columns, number: int, whole: Sequence[Code]) -> Code:
+        """One of the loads, taken from the vectors that hold all."""
+        places = [c.stride * lane + number for lane in range(c.lanes)]
+        of = dtype(whole[0].ctype)
+        name = self.x.helpers.taken(places, range(0, c.stride * c.lanes, c.lanes), of)
+        return Code(f"{name}({', '.join(x.text for x in whole)})", ATOM, whole[0].ctype)
 
-    def pointer(self, buffer: Buffer, index: Expr, lanes: int) -> str:
-        line = as_ramp(index)
-        if lanes not in self.d.lanes or index.dtype.lanes != lanes or line is None or not is_const(line[1], 1):
-            raise NotVector
-        return self.x.pointer(buffer, line[0])
-
-    # -- expressions --------------------------------------------------------------------------
     def value(self, e: Expr, lanes: int) -> Code:
         """`e` as a vector of `lanes` lanes; a mask if it is a condition."""
         found = self.x.temporaries.get(e)
@@ -248,30 +196,6 @@ class VectorExpressions:
         name = self.x.helpers.taken([p - parts[0] for p in places], [p - parts[0] for p in parts], of)
         return Code(f"{name}({', '.join(x.text for x in whole)})", ATOM, of.scalar.with_lanes(lanes))
 
-    def _anywhere(self, buffer: Buffer, base: Expr, places: Sequence[int]) -> tuple[list[int], int]:
-        """Where vectors begin that hold all elements at `places` from `base` on, and how long they are. They reach no
-        farther than the last element. Raises NotVector."""
-        first, count = min(places), max(places) - min(places) + 1
-        widths = [n for n in self.d.lanes if n <= min(count, len(places))]
-        if not widths:
-            raise NotVector
-        parts = [*range(first, first + count, widths[-1])]
-        parts[-1] = first + count - widths[-1]
-        return parts, widths[-1]
-
-    def _at_multiples(self, buffer: Buffer, base: Expr, places: Sequence[int]) -> tuple[list[int], int]:
-        """The same for vectors at multiples of their width. They may reach beyond the last element of an argument, but
-        not beyond its memory, of which devices give whole vectors. Raises NotVector."""
-        bytes = buffer.dtype.bytes
-        widths = [n for n in self.d.lanes if n * bytes <= self.d.widest_access and n <= len(places) and not n & (n - 1)]
-        width = max(widths, default=1)
-        place = self._place(base, width)
-        ends = buffer.scope in ("shared", "local") and (constant_bytes(buffer) or 1) % (width * bytes)
-        if width == 1 or place is None or ends:
-            raise NotVector
-        first = (place + min(places)) // width * width - place
-        return [*range(first, max(places) + 1, width)], width
-
     def gathered(self, e: Expr) -> Code:
         """Elements that lie anywhere. Raises NotVector where the places are no vector that has a name."""
         buffer, (places,), lanes = e.value, e.args, e.dtype.lanes
@@ -284,13 +208,6 @@ class VectorExpressions:
 
     def element(self, vector: Code, lane: int) -> str:
         return self.d.element.format(x=vector.at(ATOM), i=lane)
-
-    def lies_apart(self, s: Store) -> bool:
-        """Whether the lanes of a store are written one by one, after all of them were computed."""
-        line = as_ramp(s.indices[0])
-        if s.buffer.dtype.is_bool or self.x.half(s.buffer.dtype) or s.value.dtype.lanes == 1:
-            return False
-        return s.indices[0].dtype.lanes > 1 and (line is None or not is_const(line[1], 1))
 
     def type_name(self, ctype: str) -> str:
         return self.dialect.type_name(dtype(ctype))

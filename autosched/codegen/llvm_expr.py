@@ -18,7 +18,7 @@ from autosched.codegen.lanes import line_of, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_dot import dot
 from autosched.codegen.llvm_math import inlined, usual
-from autosched.codegen.llvm_memory import Memory, distance
+from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_ops import (
     LLVM_OPS,
     STRUCTURAL,
@@ -32,6 +32,7 @@ from autosched.codegen.llvm_ops import (
 )
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, memory_type, register_type, typed
 from autosched.codegen.signature import PACKED_PREFIX
+from autosched.codegen.together import distance
 from autosched.codegen.value_range import ValueRanges
 from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory

@@ -7,19 +7,10 @@ from contextlib import contextmanager
 
 from autosched.codegen.lanes import line_of
 from autosched.codegen.llvm_expr import Expressions
-from autosched.codegen.llvm_memory import (
-    CACHE_LINE,
-    MOSTLY_TRUE,
-    Interleaved,
-    Memory,
-    Transposed,
-    interleaved,
-    pixels,
-    transpose,
-    transposed,
-)
+from autosched.codegen.llvm_memory import CACHE_LINE, MOSTLY_TRUE, Memory, transpose
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type, plus
 from autosched.codegen.storage import ALIGNMENT, THREAD_ALIGNMENT, Storage, constant_bytes
+from autosched.codegen.together import Interleaved, Transposed, interleaved, pixels, transposed
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64

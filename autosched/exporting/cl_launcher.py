@@ -8,9 +8,9 @@ from string import Template
 from typing import Any
 
 from autosched.codegen.artifact import Artifact
+from autosched.codegen.c99 import C
 from autosched.codegen.c_program import c_name, declared
 from autosched.codegen.c_text import Names
-from autosched.codegen.dialects import C
 from autosched.exporting.interface import NAME, Interface, elements_of, helpers_for, named
 from autosched.ir.dims import Dim, evaluate_dim
 from autosched.ir.dtype import dtype

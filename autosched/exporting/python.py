@@ -9,9 +9,9 @@ import sysconfig
 from collections.abc import Iterable, Sequence
 from string import Template
 
+from autosched.codegen.c99 import C
 from autosched.codegen.c_program import c_name
 from autosched.codegen.c_text import Names
-from autosched.codegen.dialects import C
 from autosched.codegen.signature import Param
 from autosched.exporting.interface import Interface
 from autosched.ir.dims import Dim, format_dim, solve_dim

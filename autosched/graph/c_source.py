@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from autosched.codegen.artifact import Artifact
+from autosched.codegen.c99 import C
 from autosched.codegen.c_program import c_name, declared, header, inner_prototypes, prototype
 from autosched.codegen.c_text import Names
-from autosched.codegen.dialects import C
 from autosched.codegen.signature import Signature, entry_points
 from autosched.graph.linking import OWN_NAMES, Array, signature_of, weight_offsets
 from autosched.graph.memory import ALIGNMENT, padded

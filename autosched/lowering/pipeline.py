@@ -171,7 +171,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("share_storage", _on_body(reuse_storage, Program.analyzer)),
     ("simplify_flat", _simplify),
     ("vectorize", _on_body(vectorize_loops, Program.analyzer, _on_lanes)),
-    ("stop_when_settled", _on_body(stop_when_settled, Program.analyzer, only="llvm")),
+    ("stop_when_settled", _on_body(stop_when_settled, Program.analyzer, lambda p: _on_lanes(p).combine)),
     ("unroll", _on_body(unroll_loops)),
     ("align_streams", _on_body(align_streams, Program.analyzer, only="llvm")),
     ("bind_threads", bind_threads),

@@ -56,12 +56,12 @@ STEPS = 4
 MOST = 16
 
 
-def stop_when_settled(body: Stmt, an: Analyzer) -> Stmt:
-    """Loops over time end where no state changes any more."""
-    return map_stmt(body, on_stmt=lambda s: _stopping(s, an) or s)
+def stop_when_settled(body: Stmt, an: Analyzer, combine: bool) -> Stmt:
+    """Loops over time end where no state changes any more. `combine`: lanes of a vector can be asked together."""
+    return map_stmt(body, on_stmt=lambda s: _stopping(s, an, combine) or s)
 
 
-def _stopping(s: Stmt, an: Analyzer) -> Stmt | None:
+def _stopping(s: Stmt, an: Analyzer, combine: bool) -> Stmt | None:
     """The loop that stops, if it is one over time whose states may stay; None otherwise."""
     if (
         not isinstance(s, For)
@@ -72,11 +72,17 @@ def _stopping(s: Stmt, an: Analyzer) -> Stmt | None:
     ):
         return None
     stores = list(_stores(s.body))
-    if not stores or None in stores or len(stores) > MOST:
+    if None in stores or len(stores) > MOST:
         return None
-    steps = _Steps.of(s.var, [x for x in stores if x is not None], an)
+    known = [x for x in stores if x is not None]
+    states = {x.buffer for x in known}
+    if not any(e.op == "load" and e.value in states for x in known for e in post_order(x.value)):
+        return None
+    steps = _Steps.of(s.var, known, an)
     found = None if steps is None else steps.active()
-    return None if found is None else _in_blocks(s, *found, an)
+    if found is None or (not combine and any(e.dtype.lanes > 1 for e in found[1])):
+        return None
+    return _in_blocks(s, *found, an)
 
 
 def _stores(s: Stmt) -> Iterator[Store | None]:

@@ -26,26 +26,21 @@ from autosched.target import Target
 
 Reader = Callable[[int, int], bytes]
 
-_UNKNOWN = b"generic"
 _STRUCTURE_BYTES = 2048  #: how far into the device structure to look; the field is at 640 in PoCL 3.0
 _POINTER = struct.calcsize("P")
 #: what stands before the CPU's name in CL_DEVICE_VERSION: `... pthread-x86_64-unknown-linux-gnu-znver3`
 _BEFORE_NAME = "-linux-gnu-"
 _KNOWS_NEW_CPUS = 4  #: PoCL's first release with an LLVM (16) that knows Zen 4
 
-#: PoCL's libraries of built-in functions, best first: processor flags they need, and the CPU they are for
+#: PoCL's libraries of built-in functions, best first: processor flags they need, and the CPU they are for. In kernels
+#: for that CPU its functions are inlined; in kernels for AMD's Zen, or Intel's of two kinds of cores, LLVM leaves each
+#: `sqrt` a call that saves all vectors. Where one side has AVX-512 and the other has not, such a call goes wrong.
 _LIBRARIES = (
     ({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, b"skylake-avx512"),
     ({"avx2", "fma", "bmi2"}, b"haswell"),
     ({"avx"}, b"sandybridge"),
     ({"sse4_1", "ssse3"}, b"penryn"),
     (set[str](), b"x86-64"),
-)
-_AVX512 = _LIBRARIES[0][0]
-#: the processors with these features that LLVM 14 knows by name
-_AVX512_NAMES = frozenset(
-    b"skylake-avx512 cascadelake cooperlake cannonlake icelake-client icelake-server rocketlake tigerlake "
-    b"sapphirerapids".split()
 )
 
 
@@ -54,21 +49,16 @@ def cpu_for_flags(flags: set[str]) -> bytes:
     return next(name for needed, name in _LIBRARIES if needed <= flags)
 
 
-def needs_another_name(name: bytes, flags: set[str]) -> bool:
-    """True if kernels compiled for `name` do not fit the library that PoCL chooses by `flags`."""
-    return name == _UNKNOWN or (name in _AVX512_NAMES) != (flags >= _AVX512)
-
-
 def is_pocl(platform_name: str) -> bool:
     """True if an OpenCL platform is PoCL."""
     return "Portable Computing Language" in platform_name
 
 
 def name_cpu(device_handle: int, version: str, driver: str) -> str:
-    """Give a PoCL device a target CPU that fits its library. Return its name, or "" if nothing was done.
+    """Give a PoCL device the CPU of its library as target. Return its name, or "" if nothing was done.
 
     `device_handle` is the `cl_device_id`; `version` its CL_DEVICE_VERSION, which ends in the name of
-    the CPU that PoCL found; `driver` its CL_DRIVER_VERSION. PoCL 4 has LLVM 16, which knows these CPUs.
+    the CPU that PoCL found; `driver` its CL_DRIVER_VERSION: PoCL 4 is left alone.
     Anything unexpected leaves the device as it is.
     """
     name = version.partition(_BEFORE_NAME)[2].encode()
@@ -79,7 +69,8 @@ def name_cpu(device_handle: int, version: str, driver: str) -> str:
         return ""
     try:
         flags = processor_flags()
-        if not flags or not needs_another_name(name, flags):
+        stand_in = cpu_for_flags(flags)
+        if not flags or name == stand_in:
             return ""
         with open("/proc/self/mem", "rb", buffering=0) as memory:
             field = find_name_field(partial(_read, memory.fileno()), device_handle, name)
@@ -90,7 +81,6 @@ def name_cpu(device_handle: int, version: str, driver: str) -> str:
     libc = ctypes.CDLL(None)
     libc.strdup.restype = ctypes.c_void_p  # PoCL may free the name, so it has to come from malloc
     libc.strdup.argtypes = [ctypes.c_char_p]
-    stand_in = cpu_for_flags(flags)
     ctypes.c_void_p.from_address(field).value = libc.strdup(stand_in)
     return stand_in.decode()
 
@@ -332,7 +322,7 @@ def _describe(cl: Any, index: int, platform: Any, device: Any) -> DeviceInfo:
         max_allocation=device.max_mem_alloc_size,
         fp16="cl_khr_fp16" in extensions,
         fp64="cl_khr_fp64" in extensions,
-        note=f"this PoCL does not know the processor; it compiles for {stand_in}" if stand_in else "",
+        note=f"compiles for {stand_in}, as PoCL's own functions are" if stand_in else "",
     )
 
 

@@ -19,8 +19,9 @@ from strict_c import compile_strictly
 
 import autosched
 from autosched import te
+from autosched.codegen.c99 import C
 from autosched.codegen.c_program import compile_c, emit_c
-from autosched.codegen.dialects import CUDA, OPENCL, C
+from autosched.codegen.dialects import CUDA, OPENCL
 from autosched.errors import BuildError, UsageError
 from autosched.ir import functions
 from autosched.ir.calls import call_pure_extern

@@ -129,6 +129,29 @@ def test_elements_that_lie_apart(stride: int, dtype: str) -> None:
     check([x, turned], s)
 
 
+@pytest.mark.parametrize("channels", [2, 3, 4, 5])
+@pytest.mark.parametrize("lanes", [8, 16, 24, 32])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "bool", "float16"])
+def test_channels_of_pixels_are_read_and_written_whole(channels: int, lanes: int, dtype: str) -> None:
+    x = te.placeholder((3, 96, channels), dtype, name="x")
+
+    def mixed(i: te.Expr, j: te.Expr, c: te.Expr) -> te.Expr:
+        return te.max(x[i, j, c], te.min(x[i, j, (c + 1) % channels], x[i, j, channels - 1]))
+
+    y = te.compute((3, 96, channels), mixed, name="y")
+    s = create_schedule(y)
+    outer, lane = s[y].split("j", lanes)
+    s[y].reorder("i", outer, "c", lane)
+    s[y].vectorize(lane)
+    s[y].unroll("c")
+    text = source(s, [x, y])
+    if dtype in ("float32", "uint8"):
+        assert ("y[" not in text) == (channels <= 4)
+        are_wide = dtype == "float32" or lanes % 16 == 0  # narrow ones are as fast by themselves
+        assert ("x[" not in text and "+ 1)" not in text) == (channels in (3, 4) and are_wide)
+    check([x, y], s)
+
+
 @pytest.mark.parametrize("place", [lambda j: j // 3 * 6 + j % 3, lambda j: j // 2, lambda j: j * 3 % 16])
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_elements_at_known_distances(place: Callable[[te.Expr], te.Expr], dtype: str) -> None:
@@ -179,6 +202,25 @@ def test_what_is_guarded_is_not_loaded_early() -> None:
     s[y].vectorize(s[y].split("i", 16)[1])
     assert "(x + " not in source(s, [x, n, y]) and "x[" in source(s, [x, n, y])
     check([x, n, y], s, [np.arange(19, dtype="float32"), np.arange(32, dtype="int32") % 5])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_rounding_to_whole_numbers(dtype: str, lanes: int) -> None:
+    """By the compiler's own functions, which are one instruction."""
+    x = te.placeholder((32,), dtype, name="x")
+    ways = {"floor": te.floor, "ceil": te.ceil, "trunc": te.trunc, "nearbyint": te.nearbyint, "round": te.round}
+    ways["isnan"] = lambda a: te.isnan(a).astype(dtype)
+    results = [te.compute((32,), lambda i, way=way: way(x[i]), name=f"by_{name}") for name, way in ways.items()]
+    s = create_schedule(results)
+    for y in results:
+        s[y].vectorize(s[y].split("i", lanes)[1])
+    assert (
+        "#define round_to_even __builtin_elementwise_roundeven"
+        in compile_opencl(lower_structure(s, [x, *results], CPU).bind({}), CPU).texts["source"]
+    )
+    values = [0.5, -0.5, 1.5, 2.5, -1.5, np.nan, np.inf, -np.inf, -0.0, 0.0, 2049.0, -1023.5, 0.4998, 3.7, -3.7, 1e-5]
+    check([x, *results], s, [np.array(values * 2, dtype)])
 
 
 def test_borders_are_neither_vectorized_nor_copied() -> None:

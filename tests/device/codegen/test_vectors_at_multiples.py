@@ -222,3 +222,23 @@ def test_the_template_of_the_box_blur_is_right_on_any_image(emulated: EmulatedDr
         blurred = np.zeros_like(inputs[0])
         module(*inputs, blurred)
         np.testing.assert_array_equal(blurred, work.reference(inputs)[0])
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_channels_of_pixels_are_written_whole(emulated: EmulatedDriver, channels: int, dtype: str) -> None:
+    """Where the vectors lie at multiples of their width: 60 pixels of a row are no whole vectors of 16 bytes."""
+    lanes = 4 if dtype == "float32" else 16
+    for width in (64, 60):
+        x = te.placeholder((3, width, channels), dtype, name="x")
+        y = te.compute((3, width, channels), lambda i, j, c, x=x: x[i, j, channels - 1 - c], name="y")
+        s = create_schedule(y)
+        outer, lane = s[y].split("j", lanes)
+        s[y].reorder("i", outer, "c", lane)
+        s[y].vectorize(lane)
+        s[y].unroll("c")
+        s[y].bind("i", "blockIdx.x")
+        s[y].bind(outer, "threadIdx.x")
+        if width == 64:
+            assert "y[" not in kernels(s, [x, y])
+        check(s, [x, y])

@@ -402,7 +402,7 @@ def test_waiting_can_be_interrupted() -> None:
     assert waited < 0.9 * (time.perf_counter() - started)
 
 
-# -- PoCL on processors it does not know ----------------------------------------------------------------
+# -- the processor that PoCL compiles for ----------------------------------------------------------------
 
 
 def test_the_processor_name_follows_pocls_libraries() -> None:
@@ -410,17 +410,6 @@ def test_the_processor_name_follows_pocls_libraries() -> None:
     assert pocl.cpu_for_flags({"sse2", "avx", "avx2", "fma", "bmi2"}) == b"haswell"
     everything = {"avx", "avx2", "fma", "bmi2", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "new"}
     assert pocl.cpu_for_flags(everything) == b"skylake-avx512"
-
-
-def test_kernels_are_compiled_for_the_processor_of_the_library() -> None:
-    """512-bit vectors go through other registers where one side has AVX-512 and the other has not."""
-    avx2 = {"avx", "avx2", "fma", "bmi2"}
-    avx512 = avx2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-    assert pocl.needs_another_name(b"znver3", avx512), "Zen 4, as LLVM 14 sees it"
-    assert pocl.needs_another_name(b"generic", avx512) and pocl.needs_another_name(b"generic", avx2)
-    assert pocl.needs_another_name(b"sapphirerapids", avx2), "a virtual machine that hides AVX-512"
-    assert not pocl.needs_another_name(b"znver3", avx2)
-    assert not pocl.needs_another_name(b"icelake-server", avx512)
 
 
 def test_the_name_is_found_behind_the_triple() -> None:
@@ -446,7 +435,7 @@ def test_a_device_that_is_not_understood_is_left_alone() -> None:
         if not pocl.is_pocl(device.platform) or not device.driver.startswith("3."):
             continue
         name = device.version.partition("-linux-gnu-")[2].encode()
-        assert bool(device.note) == (bool(name) and pocl.needs_another_name(name, pocl.processor_flags()))
+        assert bool(device.note) == (name not in (b"", pocl.cpu_for_flags(pocl.processor_flags())))
 
 
 def test_intels_runtime_is_listed_beside_the_systems_drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from autosched.ir.stmt import Allocate, walk
 from autosched.lowering import lower_structure
 from autosched.runtime.interpreter import interpret
 from autosched.schedule import Schedule, create_schedule
+from autosched.target import Target
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 
@@ -64,7 +65,7 @@ def _scheduled(args: list[Tensor], lanes: int = 8) -> Schedule:
     return s
 
 
-def _stops(s: Schedule, args: list[Tensor], target: str = "llvm") -> bool:
+def _stops(s: Schedule, args: list[Tensor], target: str | Target = "llvm") -> bool:
     body = lower_structure(s, args, target).bind().body
     return any(isinstance(x, Allocate) and x.buffer.name.endswith(".going") for x in walk(body))
 
@@ -186,3 +187,15 @@ def _run_drawn(seed: int, backend: str) -> bool:
 def test_random_states() -> None:
     stopped = [_run_drawn(seed, "native") for seed in range(7)]
     assert True in stopped
+
+
+@pytest.mark.parametrize("target", ["llvm", "opencl", "cuda", "c"])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_every_target_asks_what_it_can_ask(target: str, lanes: int) -> None:
+    """Of whole vectors, only CPUs ask all lanes together."""
+    args = _scan()
+    to = Target.parse(target).with_limits(is_cpu=target in ("llvm", "opencl", "c"))
+    stops = lanes == 1 or target in ("llvm", "opencl")
+    assert _stops(_scheduled(args, lanes), args, to) == stops
+    if target != "cuda":
+        check_against_reference(args, _scheduled(args, lanes), to, [_numbers()])
