@@ -17,6 +17,8 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.asm import readable
+from autosched.codegen.llvm_cpus import PROBE as PROBE_OF_CPU
+from autosched.codegen.llvm_cpus import features_shown
 from autosched.codegen.llvm_dot import PROBE as PROBE_OF_DOT
 from autosched.codegen.llvm_dot import dot_instruction, size_for_pairs
 from autosched.codegen.llvm_libm import vector_library
@@ -65,11 +67,8 @@ def is_foreign(triple: str) -> bool:
 def cpu_of(target: Target) -> tuple[str, str]:
     """CPU name and features to compile for: `-mcpu` alone brings its own features, else the host's.
 
-    On another architecture, what all its CPUs have.
+    On another architecture, what all its CPUs have. Raises TargetError for a CPU that LLVM does not know.
     """
-    name, features = ("generic", "") if is_foreign(triple_of(target)) else host()
-    if "mcpu" in target.options and target.options["mcpu"] != "native":
-        name, features = target.options["mcpu"], ""
     extra = [f for f in target.options.get("mattr", "").split(",") if f]
     for feature in extra:
         if feature[0] not in "+-":
@@ -78,7 +77,18 @@ def cpu_of(target: Target) -> tuple[str, str]:
                 asked=f"target {target}",
                 legal="such as -mattr=+avx2,-fma",
             )
-    return name, ",".join([*([features] if features else []), *extra])
+    triple = triple_of(target)
+    name, features = ("generic", "") if is_foreign(triple) else host()
+    if "mcpu" in target.options and target.options["mcpu"] != "native":
+        name = target.options["mcpu"]
+        features = _implied(name, ",".join(extra), target.mtriple) if triple.startswith("x86_64") else ""
+    return name, ",".join(dict.fromkeys([*filter(None, features.split(",")), *extra]))
+
+
+@lru_cache(maxsize=8)
+def _implied(cpu: str, more: str, triple: str) -> str:
+    """What a CPU has, as far as generated code uses it: whoever runs the code has to have it, too."""
+    return ",".join(f"+{name}" for name in features_shown(_assembly(PROBE_OF_CPU, cpu, more, triple)))
 
 
 @lru_cache(maxsize=8)

@@ -158,8 +158,8 @@ def convert_pair(a: object, b: object) -> tuple[Expr, Expr]:
     """Both operands in their common type and lane count."""
     if type(a) is Expr and type(b) is Expr and a.dtype is b.dtype:
         return a, b
-    left = a if isinstance(a, Expr) or not _is_number(a) else None
-    right = b if isinstance(b, Expr) or not _is_number(b) else None
+    left = a if isinstance(a, Expr) or not is_number(a) else None
+    right = b if isinstance(b, Expr) or not is_number(b) else None
     if left is None and right is not None:
         y = as_expr(b)
         x = as_operand(a, y.dtype)
@@ -174,7 +174,8 @@ def convert_pair(a: object, b: object) -> tuple[Expr, Expr]:
     return _fit(x, to, lanes), _fit(y, to, lanes)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a value is a Python number, which takes the type of what it stands beside."""
     if type(value) is int or type(value) is float:
         return True
     return isinstance(value, numbers.Real) and not isinstance(value, np.generic)

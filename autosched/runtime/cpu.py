@@ -76,7 +76,8 @@ def check_host(artifact: Artifact) -> None:
     """Raise BuildError for code that needs another architecture or instructions that the CPU lacks."""
     machine, present = host()
     wanted = str(artifact.meta.get("triple", machine)).partition("-")[0]
-    needed = {f[1:] for f in str(artifact.meta.get("features", "")).split(",") if f.startswith("+")}
+    said = {f[1:]: f[0] for f in str(artifact.meta.get("features", "")).split(",") if f}  # the last word on each
+    needed = {name for name, sign in said.items() if sign == "+"}
     if wanted != machine:
         raise ForeignCodeError(
             f"the code is for {wanted} and this machine is {machine}",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,7 +13,7 @@ from typing import Any, Protocol, overload
 
 from autosched.errors import UsageError, UsageTypeError
 from autosched.ir import expr as ir
-from autosched.ir.dtype import DType
+from autosched.ir.dtype import INT32, DType
 from autosched.ir.expr import Expr, as_expr, variables
 from autosched.ir.functions import FunctionOf
 from autosched.ir.node import order
@@ -136,9 +138,12 @@ def _directly(fcombine: Callable[[Any, Any], Any], operands: list[object], name:
         raise UsageError(
             "tuples and single values, and no reduce axis", asked=f"{name}(...)", legal="axis=te.reduce_axis(...)"
         )
-    result = operands[0] if tuples[0] else as_expr(operands[0])
+    if tuples[0]:
+        return functools.reduce(fcombine, operands)
+    beside = next((as_expr(x).dtype for x in operands if not ir.is_number(x)), None)  # of literals that come first
+    result = as_expr(operands[0]) if beside is None else ir.as_operand(operands[0], beside)
     for other in operands[1:]:
-        result = fcombine(result, other if tuples[0] else ir.as_operand(other, as_expr(result).dtype))
+        result = fcombine(result, ir.as_operand(other, as_expr(result).dtype))
     return result
 
 
@@ -335,12 +340,18 @@ def _arg(
 
 
 def _position(axes: Sequence[IterVar]) -> Expr:
+    """The value of an axis, or the position among the points of several; of int64 if it may not fit in int32."""
+    position: Expr = axes[0].var
+    ends = [a.extent for a in axes]
     if len(axes) == 1:
-        return axes[0].var
-    position: Expr = ir.const(0)
-    for a in axes:
-        position = position * a.extent + (a.var - a.min)
-    return position
+        ends = [axes[0].min + axes[0].extent]
+    else:
+        position = ir.const(0)
+        for a in axes:
+            position = position * a.extent + (a.var - a.min)
+    known = [int(e.value) for e in ends if e.op == "const"]
+    is_long = len(known) == len(ends) and math.prod(known) > INT32.max + 1
+    return ir.cast("int64", position) if is_long else position
 
 
 argmax = _arg("argmax", lambda a, b: a > b, lambda t: ir.const(t.min, t))

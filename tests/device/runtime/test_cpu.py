@@ -140,6 +140,31 @@ def test_code_for_another_machine_is_refused(artifact: Artifact) -> None:
         foreign.bind([])
 
 
+@pytest.mark.parametrize(
+    ("options", "lacks"),
+    [
+        ("-mcpu=haswell", ""),
+        ("-mcpu=znver4", "avx512bf16, avx512f, avx512vnni"),
+        ("-mcpu=alderlake", "avxvnni"),
+        ("-mcpu=znver4 -mattr=-avx512f", ""),
+        ("-mcpu=haswell -mattr=+avx512f", "avx512f"),
+    ],
+)
+def test_code_for_a_cpu_that_has_more_is_refused(options: str, lacks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a name implies is asked of LLVM; the machine here is one without AVX-512, whichever it is."""
+    if cpu.host()[0] != "x86_64":
+        pytest.skip("names of x86 CPUs")
+    of_haswell = frozenset(("avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt"))
+    monkeypatch.setattr(cpu, "host", lambda: ("x86_64", of_haswell))
+    target = Target.parse(f"llvm {options}")
+    code = compile_function(doubled(), target)
+    if not lacks:
+        runtime.load(code, target)
+        return
+    with pytest.raises(BuildError, match=f"lacks: {lacks}"):
+        runtime.load(code, target)
+
+
 def test_code_that_does_not_link_is_refused(artifact: Artifact) -> None:
     with pytest.raises(BuildError, match="cannot be loaded"):
         runtime.load(replace(artifact, meta={**artifact.meta, "entry": "someone_else"}), TARGET)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +102,29 @@ def test_argmax_and_argmin(dtype: str) -> None:
         assert np.array_equal(found[0], numpy(values, axis=1)), "of equal ones the first"
         assert np.array_equal(np.take_along_axis(values, found[0][:, None], 1)[:, 0], found[1])
         assert (run([a, index], values[:, :0])[0] == -1).all(), "of nothing"
+
+
+def test_indices_that_do_not_fit_in_32_bits_have_64() -> None:
+    a = te.placeholder((5,), name="a")
+    far = te.reduce_axis((2**31 - 2, 2**31 + 3))
+    index, _ = te.compute((), lambda: te.argmax(a[far - (2**31 - 2)], axis=far))
+    assert te.reference([a, index], [np.array([0, 0, 0, 0, 5], "float32")])[0] == 2**31 + 2
+    x = te.placeholder((2**16, 2**16), "uint8", name="x")
+    for rows, of in ((2**16, "int64"), (2**15, "int32")):
+        i, j = te.reduce_axis((0, rows)), te.reduce_axis((0, 2**16))
+        index, _ = te.compute((), lambda i=i, j=j: te.argmin(x[i, j], axis=[i, j]))
+        assert index.dtype == of
+
+
+@pytest.mark.parametrize(("of", "number"), [("int16", 0), ("uint8", 3), ("float16", 0.5), ("float64", 0.1)])
+@pytest.mark.parametrize("reducer", [te.max, te.min, te.comm_reducer(lambda a, b: a + b, lambda t: te.const(0, t))])
+def test_a_number_before_other_operands_takes_their_type(reducer: Any, of: str, number: float) -> None:
+    x = te.placeholder((3,), of, name="x")
+    orders = [lambda i: (number, x[i]), lambda i: (x[i], number), lambda i: (number, number, x[i])]
+    made = [te.compute((3,), lambda i, order=order: reducer(*order(i))) for order in orders]
+    assert [t.dtype for t in made] == [of] * 3
+    first, second, _ = te.reference([x, *made], [np.zeros(3, of)])
+    np.testing.assert_array_equal(first, second)
 
 
 def test_argmax_takes_indices_and_several_axes() -> None:
