@@ -186,7 +186,8 @@ def add_list(
 
 def add_effort(parser: argparse._ActionsContainer) -> None:
     about = (
-        "without records: take default schedules, what a model of this machine predicts, or search for a minute first"
+        "none: default schedules, also where there are records; without records, quick: what a model of this machine "
+        "predicts, full: search for a minute first"
     )
     parser.add_argument("--effort", choices=EFFORTS, default="quick", help=f"{about}; default quick")
 

@@ -38,7 +38,7 @@ def export(
     sizes:   numbers for sizes of a workload, which are no arguments then; the others are arguments of the C function
     records: a folder to read records from, instead of the usual ones
     name:    of the function; by default the workload's
-    effort:  what is done for a workload without a record, as for `build`
+    effort:  how a workload gets its schedule, as for `build`
     force:   replace files that are there
 
     A header, `main.c`, a Makefile, a call through ctypes, a Python package and a README with the commands that build

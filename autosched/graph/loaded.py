@@ -105,8 +105,8 @@ class Model:
     ) -> CompiledModel:
         """Compile for the shapes that were given.
 
-        effort:   what is done for a kernel without a record: "quick" takes what a model of this machine predicts,
-                  "none" the default schedule; "full" searches first, for a minute in all
+        effort:   "none" takes default schedules, also where there are records; for kernels without a record, "quick"
+                  takes what a model of this machine predicts, and "full" searches first, for a minute in all
         records:  a folder to read records from, instead of the usual ones
         values:   arrays for inputs whose values decide shapes; they are compiled in
         progress: is called with the numbers of kernels that are done, and of all
@@ -117,7 +117,7 @@ class Model:
 
     def run(self, inputs: Mapping[str, Any], target: TargetLike = None, *, effort: str = "none") -> dict[str, Any]:
         """The outputs by name. The model is compiled once for each set of shapes, and for each value of an input that
-        decides shapes.
+        decides shapes: with default schedules, unless `effort` says more, as for `compile`.
 
         Raises ModelError for inputs that are missing or do not fit, and what `compile` raises.
         """

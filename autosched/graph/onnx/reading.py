@@ -135,6 +135,10 @@ def check_shapes(model: onnx.ModelProto, shapes: Shapes) -> None:
             raise ModelError(f"{given!r:.60} is no size of a dimension", asked=asked, legal="one number")
 
 
+#: the first of ONNX's operator sets in which operands broadcast as NumPy's do
+OLDEST_SET = 7
+
+
 def _dimension(info: Any, k: int, d: Any) -> str:
     """The name of a symbolic dimension of an input; empty for a number."""
     return "" if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or f"{_word(info.name)}_{k}"
@@ -160,6 +164,7 @@ class _Reader:
     def graph(self) -> Graph:
         """Read everything."""
         proto = self.model.graph
+        self._check_versions()
         self._refuse_missing()
         scope: dict[str, Value] = {}
         self._enter_constants(proto, scope)
@@ -303,6 +308,15 @@ class _Reader:
         return self.sizes[name]
 
     # -- nodes ------------------------------------------------------------------------------------
+    def _check_versions(self) -> None:
+        """Raise ModelError for operator sets of other meanings: the older ones broadcast along `axis`."""
+        newest = self.onnx.defs.onnx_opset_version()
+        imports = [self.opsets, *({_domain(o.domain): o.version for o in f.opset_import} for f in self.model.functions)]
+        for version in (of[""] for of in imports if "" in of):
+            if not OLDEST_SET <= version <= newest:
+                legal = f"operator sets {OLDEST_SET} to {newest}; onnx.version_converter.convert_version"
+                raise ModelError(f"it is written in operator set {version}", asked=f"model {self.name}", legal=legal)
+
     def _refuse_missing(self) -> None:
         """Raise ModelError with all operators that nothing here reads, how often they occur, and a node of each."""
         missing: Counter[str] = Counter()

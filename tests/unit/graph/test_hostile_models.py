@@ -140,3 +140,12 @@ def test_a_loop_that_does_not_end_is_refused() -> None:
         made = model([node("Loop", ["n", "yes", "x"], ["y"], body=body)], weights=weights)
         with pytest.raises(ModelError, match="trip|loop|Loop"):
             load(made).graph()
+
+
+@pytest.mark.parametrize("version", [1, 6, 999])
+def test_operator_sets_of_other_meanings_are_refused(version: int) -> None:
+    """Below 7, an operand of fewer dimensions is laid along `axis`; what will come later, nobody knows."""
+    made = model([node("Add", ["x", "w"], ["y"])], weights=(weight("w", np.ones(3, np.float32)),))
+    made.opset_import[0].version = version
+    with pytest.raises(ModelError, match=f"it is written in operator set {version}"):
+        load(made).graph()
