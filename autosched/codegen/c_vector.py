@@ -184,10 +184,9 @@ class VectorExpressions(VectorMemory):
         if known is None or lanes < 4 or _may_stay_in_registers(buffer) or self.x.half(buffer.dtype):
             raise NotVector
         base, places = known
-        count = max(places) - min(places) + 1
-        if buffer.dtype.is_bool or count > self.d.near * lanes:
+        if buffer.dtype.is_bool:
             raise NotVector
-        parts, width = (self._anywhere if self.d.anywhere else self._at_multiples)(buffer, base, places)
+        parts, width = self._anywhere(places) if self.d.anywhere else self._at_multiples(buffer, base, places)
         pieces = [ramp(binary("add", base, const(p)), 1, width) for p in parts]
         if not self.d.anywhere and not self.aligned(buffer, pieces[0], width):
             raise NotVector

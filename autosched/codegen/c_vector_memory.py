@@ -10,6 +10,7 @@ from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.dialects import Vectors
 from autosched.codegen.lanes import as_ramp
 from autosched.codegen.storage import constant_bytes
+from autosched.codegen.together import windows
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, is_const
 from autosched.ir.prove import known_multiples
@@ -105,20 +106,21 @@ class VectorMemory:
             return f"{aligned.format(pointer=pointer)} = {value}"
         return self.d.store.format(x=value, pointer=pointer, lanes=lanes, **self._memory(buffer, lanes))
 
-    def _anywhere(self, buffer: Buffer, base: Expr, places: Sequence[int]) -> tuple[list[int], int]:
-        """Where vectors begin that hold all elements at `places` from `base` on, and how long they are. They reach no
-        farther than the last element. Raises NotVector."""
-        first, count = min(places), max(places) - min(places) + 1
-        widths = [n for n in self.d.lanes if n <= min(count, len(places))]
-        if not widths:
+    def _anywhere(self, places: Sequence[int]) -> tuple[list[int], int]:
+        """Where vectors begin that hold all elements at `places`, and how long they are. They reach no farther than
+        the first and the last element. Raises NotVector."""
+        most = min(max(places) - min(places) + 1, len(places))
+        width = max((n for n in self.d.lanes if n <= most), default=0)
+        parts = windows(places, width, max(places)) if width else []
+        if not 0 < len(parts) <= self.d.near:
             raise NotVector
-        parts = [*range(first, first + count, widths[-1])]
-        parts[-1] = first + count - widths[-1]
-        return parts, widths[-1]
+        return parts, width
 
     def _at_multiples(self, buffer: Buffer, base: Expr, places: Sequence[int]) -> tuple[list[int], int]:
         """The same for vectors at multiples of their width. They may reach beyond the last element of an argument, but
         not beyond its memory, of which devices give whole vectors. Raises NotVector."""
+        if max(places) - min(places) >= self.d.near * len(places):
+            raise NotVector
         bytes = buffer.dtype.bytes
         widths = [n for n in self.d.lanes if n * bytes <= self.d.widest_access and n <= len(places) and not n & (n - 1)]
         width = max(widths, default=1)

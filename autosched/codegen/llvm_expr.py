@@ -8,9 +8,9 @@ loads) branches on a scalar condition and masks the loads under a vector one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import llvmlite.binding as llvm
 
@@ -297,7 +297,7 @@ class Expressions:
             condition = condition.args[0]
         holds = self.value(condition)
         if condition.dtype.lanes == 1:
-            return self._branch(holds, e, then, otherwise)
+            return self._branch(holds, e.dtype, lambda: self.value(then), lambda: self.value(otherwise))
         with self.masked(holds):
             a = self.value(then)
         inverse = self.w.binary("xor", holds, 1)
@@ -305,19 +305,20 @@ class Expressions:
             b = self.value(otherwise)
         return self.w.select(holds, a, b)
 
-    def _branch(self, holds: Value, e: Expr, then: Expr, otherwise: Expr) -> Value:
+    def _branch(self, holds: Value, of: DType, *arms: Callable[[], Value]) -> Value:
+        """What one of two functions emits, of which one runs."""
         w = self.w
         labels = [w.label(wish) for wish in ("then", "else", "joined")]
         w.branch(holds.ref, labels[0], labels[1])
-        arms: list[str] = []
-        for label, arm in zip(labels, (then, otherwise), strict=False):
+        found: list[str] = []
+        for label, arm in zip(labels, arms, strict=False):
             w.start(label)
             with w.scope():
-                result = self.value(arm)
-            arms.append(f"[ {result.ref}, %{w.block} ]")
+                result = arm()
+            found.append(f"[ {result.ref}, %{w.block} ]")
             w.jump(labels[2])
         w.start(labels[2])
-        return w.fresh(f"phi {register_type(e.dtype)} {', '.join(arms)}", e.dtype)
+        return w.fresh(f"phi {register_type(of)} {', '.join(found)}", of)
 
     # -- memory -------------------------------------------------------------------------------
     def _load(self, e: Expr) -> Value:
@@ -343,8 +344,15 @@ class Expressions:
                 if loaded is not None:
                     return loaded
             return self.memory.gather(e.value, self.index(index), self.mask)
-        base, stride = line
-        return self.memory.load_line(e.value, self.index(base), stride, e.dtype.lanes, self.mask)
+        first, stride, lanes = self.index(line[0]), line[1], e.dtype.lanes
+        load = partial(self.memory.load_line, e.value, first, stride, lanes)
+        if self.mask is None or not self.memory.asks_each_lane(e.value) or abs(stride) != 1 or e.value.strides:
+            return load(self.mask)
+        # where the whole vector lies in its buffer, what no lane needs may be read: lanes take as long as vectors there
+        mask, count = self.mask, self.index(e.value.elements)
+        least = first if stride > 0 else self.w.binary("sub", first, lanes - 1)
+        begins, ends = self.w.compare("sge", least, 0), self.w.compare("sle", least, self.w.binary("sub", count, lanes))
+        return self._branch(self.w.binary("and", begins, ends), e.dtype, lambda: load(None), lambda: load(mask))
 
     def _is_inside(self, e: Expr) -> bool:
         """Whether a load needs no condition to stay within its buffer."""

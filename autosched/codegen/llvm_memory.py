@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 from autosched.codegen.llvm_ops import bits_of, extend, of_bits
 from autosched.codegen.llvm_text import Value, Writer, constant, mangled, memory_type, register_type, typed
-from autosched.codegen.together import PART_BYTES, WIDEST_STRIDE
+from autosched.codegen.together import PART_BYTES, WIDEST_STRIDE, windows
 from autosched.errors import BuildError
 from autosched.ir.dtype import BFLOAT16, BOOL, INT64, DType, dtype
 from autosched.ir.stmt import Buffer
@@ -94,6 +94,8 @@ def _pick(w: Writer, a: Value, b: Value, lanes: Sequence[int]) -> Value:
 
 #: bytes of the widest vector register; a shuffle chooses from two of them
 REGISTER_BYTES = 64
+#: bytes of the lanes that are taken from stretches far apart at a time: an AVX2 register
+FAR_BYTES = 32
 #: lanes of a pattern that are worth a shuffle of their own
 MIN_PATTERN = 4
 #: bytes that memory hands to the caches at a time: x86-64 and most AArch64 processors
@@ -163,7 +165,8 @@ class Memory:
         return self._as_register(raw, of)
 
     def _load_hidden(self, buffer: Buffer, index: Value, lanes: int) -> Value:
-        """Neighbours from an address that assembly of no instruction hides from LLVM."""
+        """Neighbours from an address that assembly of no instruction hides from LLVM, which would take parts of them
+        out of wider loads beside them, bit by bit."""
         address = self.address(buffer, index)
         if buffer not in self.on_stack:
             address = self.w.pointer(f'call ptr asm "", "=r,0"(ptr {address})')
@@ -172,6 +175,10 @@ class Memory:
     def _as_register(self, raw: Value, of: DType) -> Value:
         """A loaded value as registers hold it: any non-zero byte is true."""
         return raw if raw.dtype == of else self.w.compare("ne", raw, 0) if of.is_bool else of_bits(self.w, raw, of)
+
+    def asks_each_lane(self, buffer: Buffer) -> bool:
+        """Whether masked loads of such elements are made of a question and a load for each lane."""
+        return not self.w.module.abilities.masks and buffer.dtype.bytes < 4
 
     def load_line(self, buffer: Buffer, base: Value, stride: int, lanes: int, mask: Value | None) -> Value:
         """Lanes at base, base + stride, ...; all elements between the first and the last are in bounds."""
@@ -211,11 +218,29 @@ class Memory:
             if count <= register and all(max(p) - min(p) < 2 * register for p in parts):
                 break
         if count < MIN_PATTERN:
-            return None
-        # of neighbours but for a few at an end, LLVM would take parts out of wider loads beside them, bit by bit
+            return self._stretches(buffer, base, distances)
+        # of neighbours but for a few at an end
         span = max(distances) - min(distances) + 1
         load = self._load_hidden if 3 * lanes <= 4 * span < 4 * lanes else self.load
         return self.w.join([self._shuffled(buffer, base, part, register, load) for part in parts])
+
+    def _stretches(self, buffer: Buffer, base: Value, distances: Sequence[int]) -> Value | None:
+        """Lanes of two stretches that lie far apart, as where places wrap around at the end of a row; None where there
+        are more. Lanes of one register at a time are taken from one or two loads as wide."""
+        lanes, first, last = len(distances), min(distances), max(distances)
+        count = lanes & -lanes
+        while count * buffer.dtype.bytes > FAR_BYTES:
+            count //= 2
+        parts = [distances[i : i + count] for i in range(0, lanes, count)]
+        starts = [windows(p, count, last) for p in parts]
+        if count < MIN_PATTERN or last - first < count or any(len(found) > 2 for found in starts):
+            return None
+        pieces = []
+        for part, found in zip(parts, starts, strict=True):
+            loads = [self._load_hidden(buffer, self._moved(base, at), count) for at in found]
+            inside = [next(k * count + d - at for k, at in enumerate(found) if 0 <= d - at < count) for d in part]
+            pieces.append(self.w.shuffle_pair(loads[0], loads[-1], inside))
+        return self.w.join(pieces)
 
     def _shuffled(
         self, buffer: Buffer, base: Value, distances: Sequence[int], register: int, load: Callable[..., Value]

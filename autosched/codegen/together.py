@@ -146,6 +146,19 @@ def pixels(values: Sequence[Expr]) -> Iterator[Columns]:
     yield from (x.in_order() for x in found if len(x.columns) == x.stride)
 
 
+def windows(places: Sequence[int], width: int, last: int) -> list[int]:
+    """Where stretches of `width` elements begin that hold all places and nothing behind the last element.
+
+    >>> windows([255, 0, 1, 2], 4, 255)
+    [0, 252]
+    """
+    found: list[int] = []
+    for p in sorted(set(places)):
+        if not found or p >= found[-1] + width:
+            found.append(min(p, last + 1 - width))
+    return found
+
+
 def _read(stores: Sequence[Store]) -> set[Buffer]:
     return {e.value for e in post_order([e for s in stores for e in (*s.indices, s.value)]) if e.op == "load"}
 

@@ -49,6 +49,12 @@ class Machine:
     shared: int = 32 << 10
     pipe_bytes: int = 64
 
+    @property
+    def masks_bytes(self) -> bool:
+        """Whether bytes are loaded under a mask in one instruction, as AVX-512 does and AVX2 and NEON do not; the
+        work-items of a GPU ask for themselves."""
+        return self.warp > 1 or (self.vector_bytes > 16 and self.registers >= 32)
+
     @staticmethod
     def of(target: Target) -> Machine:
         """The machine that a target's limits describe (`runtime.device.with_machine` adds a CPU's)."""

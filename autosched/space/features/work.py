@@ -36,6 +36,8 @@ from autosched.space.features.sites import Nest, Site, is_task, of_the_last, pro
 
 #: Lanes no further apart than this come as wide loads and shuffles.
 WIDEST_STRIDE = 4
+#: Bytes of the narrowest elements that most CPUs load under a mask.
+WORD = 4
 #: Neighbouring columns from so many on are loaded as rows.
 FEWEST_TURNED = 4
 #: Operations of so many units of arithmetic are sequences of instructions, or keep a pipe busy: none of them finds a
@@ -106,7 +108,7 @@ def _costs(
         for e in loads
     }
     strided = of_the_last(fast, lambda at: _strided(once, fast[at], an), const(0))
-    masked = total(_masked(e, site, an) for e in nodes) if site.vectorized else const(0)
+    masked = total(_masked(e, site, an, machine) for e in nodes) if site.vectorized else const(0)
     return {
         "iterations": times,
         "arithmetic": times * const(arithmetic, "float64"),
@@ -270,11 +272,11 @@ def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
     return not any(e.op == "load" for index in load.args for e in post_order(index))
 
 
-def _masked(e: Expr, site: Site, an: Analyzer) -> Expr:
+def _masked(e: Expr, site: Site, an: Analyzer, machine: Machine) -> Expr:
     """The number of loads of a choice between values that run only for lanes for which its condition holds.
 
     Where conditions say how near a border is, loops are cut there: only the vectors at both ends of a row ask, and load
-    what holds at once.
+    what holds at once, if the machine loads such elements under a mask.
     """
     if e.op != "if_then_else" or is_index(e) or site.vectorized.isdisjoint(variables(e.args[0])):
         return const(0)
@@ -282,7 +284,8 @@ def _masked(e: Expr, site: Site, an: Analyzer) -> Expr:
     vector = [x for x in site.loops if x.kind == "vectorize"][-1]
     of_data = not any(is_index(c.args[0] if c.args else c) for c in asked)
     reads = [x for x in post_order(e.args[1:]) if x.op == "load"]
-    loads = const(float(sum(not (of_data and _is_read_anyway(x, vector, an)) for x in reads)), "float64")
+    asking = [x for x in reads if not (of_data and _is_read_anyway(x, vector, an))]
+    loads = const(float(len(asking)), "float64")
     if (even := _repeats(asked, vector, an)) is not const(False):  # both sides are loaded, and lanes taken in turns
         return loads * select(even, ratio(const(1), site.lanes), const(1.0, "float64"))
     if not all(_is_border(c, site, an) for c in asked):
@@ -290,7 +293,9 @@ def _masked(e: Expr, site: Site, an: Analyzer) -> Expr:
     used = frozenset(v for c in asked for v in variables(c))
     vectors = [x.extent for x in site.loops if x.var in used and x.kind != "vectorize"][-1:]
     share = minimum(const(1.0, "float64"), ratio(const(len(asked)), reduce(mul, vectors, const(1))))
-    return loads * ratio(share, site.lanes)
+    at_once = sum(machine.masks_bytes or x.dtype.bytes >= WORD for x in asking)
+    each = const(float(len(asking) - at_once), "float64")
+    return share * (each + ratio(const(float(at_once), "float64"), site.lanes))
 
 
 def _is_read_anyway(load: Expr, vector: For, an: Analyzer) -> bool:
