@@ -270,7 +270,8 @@ class Statements:
             return False
         undo = self._undo()
         try:
-            with self._expressions(s.indices[0], s.value):
+            own = S.load(s.buffer, s.indices[0])  # is there, as it is stored
+            with self._expressions(s.indices[0], s.value), self.v.evaluating_too(own):
                 if self.v.lies_apart(s):
                     self._store_apart(s)
                 else:

@@ -63,6 +63,13 @@ class VectorExpressions(VectorMemory):
         finally:
             self._certain = outer
 
+    @contextmanager
+    def evaluating_too(self, e: Expr) -> Iterator[None]:
+        """Emit where one more expression is evaluated in any case."""
+        outer = self._certain
+        with self.evaluating(lambda: outer() | {e}):
+            yield
+
     # -- statements ---------------------------------------------------------------------------
     def store(self, s: Store) -> str:
         """The statement `s`, without semicolon. Raises NotVector."""
@@ -284,9 +291,14 @@ class VectorExpressions(VectorMemory):
         return any((x.op == "load" or is_opaque(x)) and not (x in self._certain() or self._is_there(x)) for x in found)
 
     def _is_there(self, e: Expr) -> bool:
-        """Whether it loads elements that are certainly in their buffer, which may be done at any time."""
-        size = constant_bytes(e.value) if e.op == "load" else None
-        line = line_of(e.args[0]) if size else None
+        """Whether it loads elements that are certainly in their buffer, which may be done at any time: so does a load
+        of a buffer as large at the same places, which happens in any case."""
+        if e.op != "load":
+            return False
+        certain = [x for x in self._certain() if x.op == "load" and x.args[0] is e.args[0]]
+        if any(x.value.elements is e.value.elements for x in certain):
+            return True
+        size, line = constant_bytes(e.value), line_of(e.args[0])
         if size is None or line is None:
             return False
         first, length = self.x.ranges.numbers.of(line[0]), (e.dtype.lanes - 1) * line[1]

@@ -360,10 +360,11 @@ class Expressions:
         return is_const(n) and not e.value.strides and places.low >= 0 and places.high < int(n.value)
 
     def _is_between(self, e: Expr) -> bool:
-        """Whether neighbours on both sides of what is loaded have been, or it lies in what has: memory is there."""
+        """Whether neighbours on both sides of what is loaded have been, or it lies in what has: memory is there, and in
+        a buffer as large, too."""
         before = after = False
         for other, mask in self._loaded:
-            if other.op == "load" and other.value is e.value and mask == _ref(None):
+            if other.op == "load" and other.value.elements is e.value.elements and mask == _ref(None):
                 line, own = line_of(other.args[0]), line_of(e.args[0])
                 if line is not None and own is not None and line[1] in (0, 1) and own[1] in (0, 1):
                     start = distance(line[0], own[0])

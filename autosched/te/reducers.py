@@ -357,8 +357,9 @@ def _position(axes: Sequence[IterVar]) -> Expr:
 argmax = _arg("argmax", lambda a, b: a > b, lambda t: ir.const(t.min, t))
 argmin = _arg("argmin", lambda a, b: a < b, lambda t: ir.const(t.max, t))
 
-_ALL = comm_reducer(lambda x, y: ir.logical_and(x, y), lambda t: ir.const(True, t), "all")
-_ANY = comm_reducer(lambda x, y: ir.logical_or(x, y), lambda t: ir.const(False, t), "any")
+# What is new comes first: it is read in any case then, in whole vectors.
+_ALL = comm_reducer(lambda x, y: ir.logical_and(y, x), lambda t: ir.const(True, t), "all")
+_ANY = comm_reducer(lambda x, y: ir.logical_or(y, x), lambda t: ir.const(False, t), "any")
 
 
 def all(*conditions: object, axis: object = None, where: object = None, init: object = None) -> Expr:

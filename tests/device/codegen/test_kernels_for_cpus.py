@@ -264,3 +264,21 @@ def test_templates_for_cpus_fit_devices_that_are_one() -> None:
     blur = find_workload("box_blur")()
     assert {t.target for t in blur.templates_for(CPU)} == {"cpu"}
     assert {t.target for t in blur.templates_for(GPU)} == {"gpu"}
+
+
+@pytest.mark.parametrize("target", ["opencl", "llvm"])
+def test_a_condition_beside_another_of_the_same_place_is_asked_in_vectors(target: str) -> None:
+    """Of two arrays as large: where one has an element, so has the other."""
+    n, m = te.var("n"), te.var("m")
+    x, k = te.placeholder((n, m), name="x"), te.placeholder((n, m), "bool", name="k")
+    i = te.reduce_axis((0, n), "i")
+    y = te.compute((m,), lambda b: te.any(k[i, b] & (x[i, b] > 0.5), axis=i), name="y")
+    s = create_schedule(y)
+    outer, lane = s[y].split("b", 16)
+    s[y].reorder(outer, "i", lane)
+    s[y].vectorize(lane)
+    if target == "opencl":
+        assert "float16, x + " in source(s, [x, k, y])
+        check([x, k, y], s, [*random_inputs([x, k], {"n": 5, "m": 40}, 0, "conditions")])
+    else:
+        check_against_reference([x, k, y], s, "llvm", random_inputs([x, k], {"n": 5, "m": 40}, 0, "conditions"))
