@@ -11,6 +11,8 @@ register_numpy("hypotf", np.hypot)         what te.reference takes for a pure ca
 from __future__ import annotations
 
 import ctypes
+import os
+import struct
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -26,6 +28,7 @@ _functions: dict[str, Callable[..., Any]] = {}
 _symbols: dict[str, tuple[int, object]] = {}
 _libraries: dict[str, ctypes.CDLL] = {}
 _numpy: dict[str, Callable[..., Any]] = {}
+_PT_LOAD = 1  #: the kind of the segments of an ELF file that are mapped into memory
 
 
 # -- Python functions -----------------------------------------------------------------------------
@@ -85,12 +88,37 @@ def remove_global_func(name: str) -> None:
 def load_library(path: str) -> ctypes.CDLL:
     """Load a shared library, so that `call_extern` finds its functions. Raises BuildError if that fails."""
     try:
-        found = _libraries[path] = ctypes.CDLL(str(path))
+        found = _libraries[path] = open_library(str(path))
     except OSError as error:
         raise BuildError(
             f"it cannot be loaded: {error}", asked=f"load_library({path!r})", legal="the path of a shared library"
         ) from None
     return found
+
+
+def open_library(path: str) -> ctypes.CDLL:
+    """Load a shared library. Raises OSError, also for a file without its end, at which the system ends the process."""
+    if os.path.isfile(path) and (size := os.path.getsize(path)) < (whole := _elf_bytes(path)):
+        raise OSError(f"the file is cut off: it has {size} of {whole} bytes")
+    return ctypes.CDLL(path)
+
+
+def _elf_bytes(path: str) -> int:
+    """The bytes that an ELF file for 64 bits says it has; 0 for other files."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if len(head) < 64 or head[:5] != b"\x7fELF\2":
+            return 0
+        order = "<" if head[5] == 1 else ">"
+        segments, sections = struct.unpack_from(f"{order}QQ", head, 32)
+        size, count, section_size, section_count = struct.unpack_from(f"{order}4H", head, 54)
+        file.seek(min(segments, sys.maxsize))
+        table = file.read(size * count)
+    ends = [segments + size * count, sections + section_size * section_count]
+    for at in range(0, len(table) - 55, size or 56):
+        kind, begin, length = struct.unpack_from(f"{order}I4xQ16xQ", table, at)
+        ends += [begin + length] if kind == _PT_LOAD else []
+    return max(ends)
 
 
 def register_symbol(name: str, function: Any) -> None:

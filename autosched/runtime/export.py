@@ -27,6 +27,7 @@ from pathlib import Path
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c_program import c_name, header
 from autosched.errors import BuildError, UsageError, check_path, named_file
+from autosched.ir.functions import open_library
 from autosched.runtime.c_compiler import Compiler, compile_object, exported, require_compiler
 from autosched.runtime.cpu import SERIAL_OPENMP, CpuKernel, check_host
 from autosched.runtime.module import Module
@@ -161,7 +162,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     if of.suffix not in _SHARED:
         return Module.load(of)
     try:
-        library = ctypes.CDLL(os.fspath(of.absolute()))
+        library = open_library(os.fspath(of.absolute()))
         size = ctypes.c_int64.in_dll(library, f"{_DATA}_bytes").value
         data = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, _DATA)), size)
     except (OSError, ValueError) as error:

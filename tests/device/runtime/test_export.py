@@ -16,7 +16,7 @@ import autosched
 from autosched import te
 from autosched.errors import BuildError, UsageError
 from autosched.ir.calls import call_packed
-from autosched.ir.functions import register_func
+from autosched.ir.functions import load_library, register_func
 from autosched.runtime import c_compiler, export
 from autosched.runtime.export import load_module
 from autosched.runtime.module import Module
@@ -204,6 +204,19 @@ def test_what_cannot_be_exported_or_loaded(tmp_path: Path) -> None:
             load_module(tmp_path / name)
     with pytest.raises(UsageError, match=r"(?s)no such kind of library.*x\.tar"):
         both("llvm").export_library(tmp_path / "x.exe")
+
+
+@needs_compiler
+def test_a_library_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    """The system's loader would end the process where a page of the file is missing."""
+    both("llvm").export_library(tmp_path / "whole.so")
+    whole = (tmp_path / "whole.so").read_bytes()
+    for size in (20, 100, len(whole) // 2, len(whole) - 1):
+        path = tmp_path / f"{size}.so"
+        path.write_bytes(whole[:size])
+        for load in (load_module, load_library):
+            with pytest.raises(BuildError, match=r"cut off|too short"):
+                load(str(path))
 
 
 #: what the C library, OpenMP, the languages or this library call something of their own
