@@ -253,6 +253,7 @@ class Writer:
     def name(self, wish: str) -> str:
         """A fresh local name like `wish`."""
         clean = identifier(wish)
+        clean = f"_{clean}" if clean[0].isdigit() else clean  # LLVM counts what has a number for a name
         serial = self._names.get(clean, 0)
         self._names[clean] = serial + 1
         # a name that ends in a number could meet another one's serial number

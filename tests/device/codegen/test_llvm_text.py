@@ -84,6 +84,17 @@ def test_a_program_may_use_the_names_of_the_text() -> None:
     np.testing.assert_array_equal(build(s, "llvm", args=[a, o])(data), data * 2)
 
 
+@pytest.mark.parametrize("name", ["0", "12", "0x", "1a", "_0"])
+def test_a_name_may_begin_with_a_digit(name: str) -> None:
+    n = te.var(name)
+    a, b = te.placeholder((n,), name=name), te.placeholder((n,), name="_0")
+    o = te.compute((n,), lambda i: a[i] * 2 + b[i], name=f"{name}1")
+    s = create_schedule(o)
+    s[o].parallel(s[o].op.axis[0])
+    data = np.arange(40, dtype="float32")
+    np.testing.assert_array_equal(build(s, "llvm", args=[a, b, o])(data, data), data * 3)
+
+
 def test_an_inner_scope_gives_back_what_it_hid() -> None:
     known: Scoped[str, int] = Scoped()
     known.remember("x", 1)
