@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,8 +70,13 @@ def enough_memory(w: Tunable) -> Iterator[None]:
         ) from None
 
 
+_WRITABLE = "give a folder you may write to: --records DIR, or AUTOSCHED_RECORDS"
+
+
 def check_writable(path: Path) -> None:
     """Find out now, not after the first hour, that records cannot be written."""
+    if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe waits for its other end
+        raise RecordError("is not a regular file", asked=f"records {path}", legal=_WRITABLE)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab"):
@@ -79,5 +85,5 @@ def check_writable(path: Path) -> None:
         raise RecordError(
             f"it cannot be written: {getattr(error, 'strerror', error)}",
             asked=f"records {path}",
-            legal="give a folder you may write to: --records DIR, or AUTOSCHED_RECORDS",
+            legal=_WRITABLE,
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 
 import autosched
 from autosched import build, create_schedule, device, lower, nd, records, te, tvm
-from autosched.errors import AutoschedError, FileError, ScheduleError, UsageError, UsageTypeError
+from autosched.errors import AutoschedError, FileError, RecordError, ScheduleError, UsageError, UsageTypeError
 from autosched.measure.protocol import MeasureOptions
 from autosched.runtime.function import TimeEvaluator
 from autosched.runtime.module import Module
 from autosched.space.workload import Workload, template, workload
+from autosched.tuning.arguments import check_writable
 
 A = te.placeholder((4, 4), name="A")
 B = te.compute((4, 4), lambda i, j: A[i, j] + 1, name="B")
@@ -282,6 +284,19 @@ def test_files_that_cannot_be_written_are_named(name: str, tmp_path: Path) -> No
         with pytest.raises(UsageError) as refused:
             module.save(wrong)  # type: ignore[arg-type]
         assert isinstance(refused.value, kind)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_records_are_kept_in_regular_files(tmp_path: Path) -> None:
+    (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    end = os.open(tmp_path / "pipe.jsonl", os.O_RDWR)  # what opens the pipe need not wait
+    try:
+        for name in ("zero", "pipe"):
+            with pytest.raises(RecordError, match="is not a regular file"):
+                check_writable(tmp_path / f"{name}.jsonl")
+    finally:
+        os.close(end)
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
