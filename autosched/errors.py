@@ -86,11 +86,12 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
 
 
 def check_seed(seed: object) -> None:
-    """Raise UsageTypeError or UsageError unless `seed` is a whole number, 0 or more."""
-    is_whole = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
-    expect(seed, "a whole number, 0 or more", is_whole, f"seed={seed!r:.40}")
-    if seed < 0:  # type: ignore[operator]
-        raise UsageError("seeds are not negative", asked=f"seed={seed}", legal="a whole number, 0 or more")
+    """Raise UsageTypeError or UsageError unless `seed` is a whole number of 0 to 63 bits, which a record can hold."""
+    legal = "a whole number, 0 or more and below 2**63"
+    expect(seed, legal, isinstance(seed, numbers.Integral) and not isinstance(seed, bool), f"seed={seed!r:.40}")
+    if not 0 <= seed < 1 << 63:  # type: ignore[operator]
+        why = "seeds are not negative" if seed < 0 else "seeds have 63 bits at most"  # type: ignore[operator]
+        raise UsageError(why, asked=f"seed={seed!r:.40}", legal=legal)
 
 
 def check_positive(function: str, or_zero: Collection[str] = (), or_none: bool = True, **limits: float | None) -> None:

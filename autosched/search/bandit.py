@@ -72,7 +72,8 @@ class BanditSearch(PointStrategy):
         once = _FitOnceUncertain if isinstance(model, UncertainCostModel) else _FitOnce
         shared = None if model is None else once(model)
         self._arms: dict[str, SearchStrategy] = {
-            name: make_strategy(name, space, seed=seed + number, model=shared) for number, name in enumerate(names)
+            name: make_strategy(name, space, seed=(seed + number) % 2**63, model=shared)
+            for number, name in enumerate(names)
         }
         #: candidate -> the arm that proposed it; "random" where no arm had anything new
         self.found_by: dict[Candidate, str] = {}

@@ -170,6 +170,7 @@ WRONG_VALUE: dict[str, Callable[[], object]] = {
     "weights of nothing": lambda: autosched.tune_tasks([doubled], trials=1, weights=[]),
     "a weight of 0": lambda: autosched.tune_sizes(sized(), [{"n": 4}], weights=[0]),
     "seed -1": lambda: autosched.tune(doubled, seed=-1),
+    "a seed of 64 bits": lambda: autosched.tune(doubled, seed=2**63),
     "tasks nan": lambda: autosched.tune_tasks([doubled], budget_s=NAN),
     "strange sizes": lambda: autosched.tune(doubled, sizes={"zz": 3}),
     "negative size": lambda: doubled().sample_inputs({"n": -3}),

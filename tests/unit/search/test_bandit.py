@@ -50,6 +50,10 @@ def test_the_arm_that_finds_better_points_is_asked_more_often():
         assert droplet > grid and beat > 0 and of_droplet < of_grid
 
 
+def test_every_arm_has_a_seed_below_the_limit():
+    assert BanditSearch(SPACE, seed=2**63 - 1, arms="random,droplet").propose(1)
+
+
 def test_credit_is_for_beating_the_best_before_the_batch():
     bandit = BanditSearch(SPACE, arms="random", initial=0)
     first = bandit.propose(3)
