@@ -137,6 +137,9 @@ def fastest(
             if spent >= trusted * min_s:
                 return found, number
         wanted = min(_AGREEING, math.ceil(_FULL * min_s / (number * found)))
+        is_nothing = number >= MAX_NUMBER and number * found < _TOO_SHORT * piece_s
+        if is_nothing and len(pieces) >= LONGEST * PIECES:  # a computation of nothing never lasts
+            return found, number
         if spent >= LONGEST * min_s or (spent >= _FULL * min_s and _agreeing(pieces) >= wanted):
             return found, number
 

@@ -41,6 +41,8 @@ Array = np.ndarray[Any, Any]
 
 #: a timing round lasts at least this long, so that the clock and the call do not show
 _ROUND_SECONDS = 0.02
+#: Calls that are timed together, unless more are asked for: a computation of nothing takes no time, and never lasts.
+_MOST_CALLS = 1_000_000_000
 #: plans remembered per module, those used last; a plan is one combination of shapes
 MAX_PLANS = 1024
 
@@ -165,9 +167,9 @@ class CompiledFunction:
             bound.run()
             if number is None:
                 number = 1
-                while (seconds := bound.time(number) * number) < _ROUND_SECONDS:
+                while (seconds := bound.time(number) * number) < _ROUND_SECONDS and number < _MOST_CALLS:
                     more = int(1.2 * number * _ROUND_SECONDS / max(seconds, 1e-9))
-                    number = max(number * 2, min(more, number * 1000))
+                    number = min(max(number * 2, min(more, number * 1000)), _MOST_CALLS)
             return [bound.time(number) for _ in range(repeat)]
 
     @contextmanager
@@ -423,7 +425,8 @@ class TimeEvaluator:
             seconds = timed(number)
             lasted = seconds * number * 1e3
             zeros += seconds == 0
-            if lasted >= self.min_repeat_ms or zeros >= self.limit_zero_time_iterations:
+            is_enough = lasted >= self.min_repeat_ms or zeros >= self.limit_zero_time_iterations
+            if is_enough or number >= _MOST_CALLS:
                 return seconds, number
             wanted = self.min_repeat_ms / (seconds * 1e3) + 1 if seconds else 0.0
-            number = int(max(wanted, number * _GROWTH, number + 1))
+            number = int(min(max(wanted, number * _GROWTH, number + 1), _MOST_CALLS))

@@ -260,6 +260,14 @@ def test_counts_of_a_timing_are_whole_numbers(name: str, wrong: object) -> None:
     assert isinstance(caught.value, TypeError) == (wrong != -1 and not (name.endswith("_ms") and wrong != wrong))
 
 
+def test_the_timing_of_nothing_ends() -> None:
+    a = te.placeholder((0,), name="A")
+    module = build(create_schedule(te.compute((0,), lambda i: a[i] + 1, name="B")), "llvm")
+    times = module.time(np.zeros(0, "f4"))
+    assert len(times) == 3 and max(times) < 1e-9
+    assert module.time_evaluator(module.entry_name, min_repeat_ms=50)(np.zeros(0, "f4")).max < 1e-9
+
+
 def test_a_timing_that_never_ends_is_refused() -> None:
     module = build(s(), "llvm", args=[A, B])
     with pytest.raises(UsageError, match="inf is not finite"):

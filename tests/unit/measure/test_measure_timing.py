@@ -55,6 +55,13 @@ def test_impossible_times(bad: float) -> None:
         take_samples(lambda number: bad, number=5, repeat=3, min_s=0.01)
 
 
+@pytest.mark.parametrize("number", [0, timing.MAX_NUMBER])
+def test_a_sample_of_nothing_ends(number: int) -> None:
+    clock = Clock(0.0, 3e-8)
+    assert fastest(clock.measure, number, 0.1) == (3e-8 / timing.MAX_NUMBER, timing.MAX_NUMBER)
+    assert len(clock.numbers) < 200
+
+
 @settings(deadline=None)
 @given(st.floats(1e-9, 10.0), st.floats(0, 1e-6), st.floats(1e-4, 0.1))
 def test_a_sample_lasts_long_enough(seconds: float, overhead: float, min_s: float) -> None:
