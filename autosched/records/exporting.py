@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autosched.errors import UsageError, expect
+from autosched.errors import UsageError, expect, is_integer
 from autosched.records.best import VERIFIED, latest, trials
-from autosched.records.frame import Source, files_of_sources
+from autosched.records.frame import RecordWarning, Source, files_of_sources
 from autosched.records.log import read_files
 from autosched.records.record import PREDICTED, Record
 from autosched.records.tasks import one_task, task_text
@@ -74,7 +74,7 @@ def to_study(
     given = _records(source)
     task = one_task(given, asked)
     by_id = {r.id: r for r in latest(given)}
-    tried = [by_id[r.id] for r in trials(given)]
+    tried = _dated(by_id[r.id] for r in trials(given))
     with _quiet(optuna):
         study = _new_study(optuna, name or study_name(given[0]), storage, replace)
         sketch = _sketch_parameter(tried)
@@ -108,7 +108,7 @@ def to_t4(records: Iterable[Record]) -> dict[str, Any]:
     """
     given = list(records)
     task = one_task(given, "records.to_t4")
-    tried = [r for r in latest(given) if r.status not in _NO_TRIALS]
+    tried = _dated(r for r in latest(given) if r.status not in _NO_TRIALS)
     sketch = _sketch_parameter(tried)
     about = {"workload": task.workload, "key": task.key, "sizes": dict(task.sizes)}
     return {
@@ -146,6 +146,24 @@ def _records(source: Any) -> list[Record]:
     return list(read_files(files_of_sources(source)).records)
 
 
+def _dated(records: Iterable[Record]) -> list[Record]:
+    """The records without those that begin or end outside of the calendar, for each of which there is a warning."""
+    found = []
+    for r in records:
+        try:
+            _begin_and_end(r)
+            found.append(r)
+        except (OverflowError, ValueError) as error:
+            warnings.warn(f"record {r.id:.40} is passed over: no time {error}", RecordWarning, stacklevel=3)
+    return found
+
+
+def _begin_and_end(r: Record) -> tuple[datetime, datetime]:
+    """Local times, as Optuna has them."""
+    end = datetime.fromisoformat(r.at).astimezone().replace(tzinfo=None)
+    return end - timedelta(seconds=r.build_s + sum(r.samples)), end
+
+
 def _sketch_parameter(records: Sequence[Record]) -> str:
     """The name of the parameter that says which sketch a trial is of; empty where there is only one."""
     if len({r.sketch for r in records}) < 2:
@@ -166,13 +184,13 @@ def _choices(records: Sequence[Record], sketch: str) -> dict[str, list[Any]]:
         for instruction in r.trace:
             match instruction:
                 case ["define_knob", str(knob), [*declared]] if knob in r.knobs:
-                    values[knob].update(declared)
+                    values[knob].update(filter(is_integer, declared))
     return {name: sorted(of) for name, of in values.items()}
 
 
 def _trial(optuna: Any, r: Record, params: dict[str, Any], choices: Mapping[str, Sequence[Any]]) -> Any:
     states, kinds = optuna.trial.TrialState, optuna.distributions
-    end = datetime.fromisoformat(r.at).astimezone().replace(tzinfo=None)  # Optuna's times are local
+    begin, end = _begin_and_end(r)
     rest = {
         "status": r.status, "error": r.error, "samples": list(r.samples), "verified": r.verified, "build_s": r.build_s,
         "strategy": r.strategy, "seed": r.seed, "run": r.run, "trial": r.trial, "id": r.id, "sketch": r.sketch,
@@ -182,7 +200,7 @@ def _trial(optuna: Any, r: Record, params: dict[str, Any], choices: Mapping[str,
         trial_id=-1,
         state=states.COMPLETE if r.ok else states.FAIL,
         value=r.seconds if r.ok else None,
-        datetime_start=end - timedelta(seconds=r.build_s + sum(r.samples)),
+        datetime_start=begin,
         datetime_complete=end,
         params=params,
         distributions={name: kinds.CategoricalDistribution(choices[name]) for name in params},

@@ -11,6 +11,7 @@ import pytest
 
 from autosched.errors import RecordError, UsageError, UsageTypeError
 from autosched.records import RecordLog, latest, read_files, to_study, to_t4
+from autosched.records.frame import RecordWarning
 from autosched.records.record import PREDICTED
 
 TRACE = [["define_knob", "ty", [8, 16, 32]], ["define_knob", "tx", [64]], ["split", "blur", "y", [None, "ty"]]]
@@ -161,6 +162,21 @@ def test_t4_invalidity(status, expected, make_record):
 def test_t4_leaves_out_what_says_nothing_of_a_configuration(make_record):
     rs = [make_record(1), make_record(2, status="lost"), make_record(3, status=PREDICTED)]
     assert len(to_t4(rs)["results"]) == 1
+
+
+@pytest.mark.parametrize("odd", [{"samples": (1e306,) * 3}, {"build_s": 1e300}, {"at": "0001-01-01T00:00:00+00:00"}])
+def test_times_outside_of_the_calendar_are_passed_over(odd, make_record):
+    rs = [make_record(1), make_record(2, **odd)]
+    with pytest.warns(RecordWarning, match="record 0*2 is passed over"):
+        assert len(json.loads(json.dumps(to_t4(rs), allow_nan=False))["results"]) == 1
+    with pytest.warns(RecordWarning, match="record 0*2 is passed over"):
+        assert len(to_study(rs).trials) == 1
+
+
+@pytest.mark.parametrize("values", [[[1]], ["a", 2], [None], [True, 2]])
+def test_declared_values_that_are_no_integers_are_no_choices(values, make_record):
+    r = make_record(1, trace=[["define_knob", "ty", values]], knobs={"ty": 2})
+    assert to_study([r]).trials[0].distributions["ty"].choices == (2,)
 
 
 def test_checked_in_records_can_be_exported():
