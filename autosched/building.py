@@ -22,6 +22,7 @@ from autosched.errors import (
     UsageError,
     UsageTypeError,
     VerificationError,
+    clipped,
     expect,
     is_list_of,
 )
@@ -531,4 +532,5 @@ def _check_knobs(s: Schedule, knobs: dict[str, int]) -> None:
 
 
 def _pass_over(record: str, error: AutoschedError) -> None:
-    warnings.warn(f"record {record} does not apply any more and is passed over: {error}", RuntimeWarning, stacklevel=4)
+    why = f"record {record:.40} does not apply any more and is passed over: {clipped(error)}"
+    warnings.warn(why, RuntimeWarning, stacklevel=4)

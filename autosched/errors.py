@@ -79,6 +79,12 @@ def expect(value: object, what: str, holds: bool, asked: str) -> None:
         raise UsageTypeError(f"{value!r:.60} is not {what}", asked=asked, legal=what)
 
 
+def clipped(text: object, most: int = 500) -> str:
+    """A text that may hold parts of a file, with dots in place of what is too long for a message."""
+    whole = str(text)
+    return whole if len(whole) <= most else f"{whole[: most - 3]}..."
+
+
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
     """`did you mean 'guided' or 'grid'? `, to begin the legal part of an error with; empty where nothing is near."""
     near = difflib.get_close_matches(name, list(known), n=most)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from autosched.building import as_workload
-from autosched.errors import AutoschedError, RecordError, UsageError
+from autosched.errors import AutoschedError, RecordError, UsageError, clipped
 from autosched.raw.kernel import RawKernel
 from autosched.records import (
     PREDICTED,
@@ -182,7 +182,9 @@ def _check_replay(r: Record, args: Sequence[Tensor], asked: str) -> None:
     try:
         replay(r.trace, args, trusted=False).verify()
     except AutoschedError as error:
-        raise RecordError(f"it does not replay any more: {error.why}", asked=asked, legal="tune again") from None
+        raise RecordError(
+            f"it does not replay any more: {clipped(error.why)}", asked=asked, legal="tune again"
+        ) from None
 
 
 def best_of(

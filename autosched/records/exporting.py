@@ -153,8 +153,9 @@ def _dated(records: Iterable[Record]) -> list[Record]:
         try:
             _begin_and_end(r)
             found.append(r)
-        except (OverflowError, ValueError) as error:
-            warnings.warn(f"record {r.id:.40} is passed over: no time {error}", RecordWarning, stacklevel=3)
+        except (OverflowError, ValueError):
+            why = "it begins or ends outside of the calendar"
+            warnings.warn(f"record {r.id:.40} is passed over: {why}", RecordWarning, stacklevel=3)
     return found
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar, TypeVar
 
-from autosched.errors import AutoschedError, RecordError, UsageError
+from autosched.errors import AutoschedError, RecordError, UsageError, clipped
 from autosched.measure import MeasureOptions
 from autosched.target import Target
 from autosched.tuning import Event, Note
@@ -223,7 +223,7 @@ def decoded(lines: Iterable[tuple[object, str]], decode: Callable[[str], P]) -> 
         try:
             yield decode(line)
         except RecordError as error:
-            warnings.warn(f"{place} is passed over: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{place} is passed over: {clipped(error)}", RuntimeWarning, stacklevel=2)
 
 
 def seconds_of(costs: Iterable[Any]) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import RecordError, UsageError, WorkloadError
+from autosched.errors import RecordError, UsageError, WorkloadError, clipped
 from autosched.records import Record, RecordLog, default_path
 from autosched.runtime.device import with_machine
 from autosched.schedule.schedule import Schedule
@@ -235,7 +235,8 @@ class SearchTask:
                 return self.compute_dag.apply_steps_from_state(inp.state, chosen)
             except RecordError as error:
                 last = error
-                warnings.warn(f"a record of {inp.task.target} is passed over: {error}", RuntimeWarning, stacklevel=2)
+                why = f"a record of {inp.task.target} is passed over: {clipped(error)}"
+                warnings.warn(why, RuntimeWarning, stacklevel=2)
         raise last or RecordError(
             "there is no valid schedule for it",
             asked=f"{self.workload_key} on {self.target.kind}, in {log_file}",

@@ -16,7 +16,8 @@ import schedule_errors
 import verify_errors
 from error_cases import Case, attempt, lines_of
 
-from autosched.errors import AutoschedError, LowerError, ScheduleError
+from autosched import building
+from autosched.errors import AutoschedError, LowerError, RecordError, ScheduleError
 
 #: Parts of which each case raises ScheduleError: the names of their golden texts, and what `attempt` takes besides the case.
 SCHEDULES = {
@@ -61,3 +62,9 @@ def test_schedule_messages(primitive: str, golden: Callable[..., None]) -> None:
 @pytest.mark.parametrize("part", lower_errors.CASES)
 def test_lowering_messages(part: str, golden: Callable[..., None]) -> None:
     golden(messages(lower_errors.CASES[part], LowerError, lower_errors.program), f"lower_{part}")
+
+
+def test_a_record_cannot_make_a_warning_long() -> None:
+    with pytest.warns(RuntimeWarning, match="record abc does not apply") as caught:
+        building._pass_over("abc", RecordError(f"knob {'r' * 30_000} has no value", legal="values: none"))
+    assert len(str(caught[0].message)) < 600
