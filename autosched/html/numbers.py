@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import AutoschedError
+from autosched.errors import AutoschedError, RecordError, clipped
 from autosched.records import PREDICTED, Record, Task, latest, ranked
 from autosched.report.summary import Standing, standing
 from autosched.report.text import knobs, seconds
+from autosched.schedule.trace import Trace
 from autosched.space.loading import find_workload
 from autosched.space.workload import Workload
 from autosched.target import Target
@@ -64,10 +65,16 @@ class Search:
 
 
 def searches_of(records: Sequence[Record]) -> list[Search]:
-    """The searches that records are of, those with most trials first."""
+    """The searches that records are of, those with most trials first. A record whose trace is none, or lacks the value
+    of a knob, is passed over with a warning."""
     by: dict[Task, list[Record]] = {}
     for r in records:
-        by.setdefault(Task.of(r), []).append(r)
+        try:
+            Trace.from_json(r.trace).at(r.knobs)
+        except RecordError as error:
+            warnings.warn(f"record {r.id:.40} is passed over: {clipped(error)}", RuntimeWarning, stacklevel=2)
+        else:
+            by.setdefault(Task.of(r), []).append(r)
     return sorted((Search(t, rs) for t, rs in by.items()), key=lambda s: (-len(s.trials), s.name))
 
 

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from autosched import __version__
-from autosched.errors import MeasureError, RecordError, VerificationError, named_file, new_file
+from autosched.errors import MeasureError, RecordError, VerificationError, clipped, named_file, new_file
 from autosched.explaining import compare, explain
 from autosched.html import page, schedule, search
 from autosched.html.numbers import Search, bests_of_runs, searches_of, workload_of
@@ -85,11 +85,17 @@ def _section(number: int, one: Search, explained: Path | None, compared: Path | 
         parts.append(_in_turns(one, str(compared)))
     parts.append(schedule.sections(one, w))
     if explained is not None and one.best is not None and w is not None:
-        parts.append(
-            page.section("What each call is worth", page.code(str(explain(one.best.id, records=str(explained)))))
-        )
+        parts.append(page.section("What each call is worth", _worth(one.best.id, str(explained))))
     parts += [search.knob_sections(one), search.failures(one), search.spent(one), search.machine(one)]
     return "".join(parts)
+
+
+def _worth(record: str, records: str) -> str:
+    """What `explain` says, or why it cannot."""
+    try:
+        return page.code(str(explain(record, records=records)))
+    except (MeasureError, RecordError, VerificationError) as error:
+        return page.paragraph(clipped(error), dim=True)
 
 
 def _in_turns(one: Search, records: str) -> str:

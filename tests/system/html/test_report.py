@@ -153,6 +153,27 @@ def test_searches_are_told_apart(records) -> None:
     assert "2 searches" in text
 
 
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        ({"trace": [["define_knob", "rows", [[1]]]]}, "is not a define_knob"),
+        ({"trace": [["split", "b", "i", {"factor": ["knob", "rows"]}]], "knobs": {}}, "knob rows has no value"),
+    ],
+)
+def test_a_record_with_an_odd_trace_is_passed_over(odd: dict[str, object], why: str, records) -> None:
+    with pytest.warns(RuntimeWarning, match=f"record 0*abc is passed over: .*{why}"):
+        text = report_html([*records, record(0, id=f"{0xABC:016x}", samples=(1e-9,) * 3, **odd)])
+    assert "1.00 ns" not in read(text)
+
+
+def test_what_explain_refuses_is_said_on_the_page(records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autosched.html.report.workload_of", lambda one: object())
+    monkeypatch.setattr("autosched.html.schedule.sections", lambda one, w: "")
+    monkeypatch.setattr("autosched.html.search.limits_of", lambda one, w: [])
+    text = read(report_html(records, explained=tmp_path))
+    assert "What each call is worth" in text and "no record has an id" in text
+
+
 def test_many_searches_stay_within_the_limit(records) -> None:
     many = [
         record(n, workload={**record(0).workload, "sizes": {"n": k}}, sketch="s" * 4000, id=f"{k * 100 + n:016x}")
