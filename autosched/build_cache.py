@@ -38,9 +38,8 @@ def digest(program: Any, target: Target, effort: str, records: str | None = None
 
     Raises DeviceError for a target that this machine does not have.
     """
-    logs = [
-        (str(p.resolve()), s.st_size, s.st_mtime_ns) for p in find_files(None, target.kind, records) for s in [p.stat()]
-    ]
+    found = filter(os.path.isfile, find_files(None, target.kind, records))
+    logs = [(os.path.realpath(p), s.st_size, s.st_mtime_ns) for p in found for s in [p.stat()]]
     compilers = [os.environ.get(name, "") for name in ("CC", "CFLAGS", "LDFLAGS")] if target.kind == "c" else []
     what = [
         _VERSION, program, str(target), describe_device(target), versions(), _package(), effort, predicting.is_on(),

@@ -151,7 +151,7 @@ def _from_entry_point(kind: PluginKind, name: str) -> Any:
 
 
 def _from_file(kind: PluginKind, name: str, path: str, attribute: str) -> Any:
-    file = Path(path).expanduser().resolve()
+    file = Path(os.path.realpath(Path(path).expanduser()))
     if not os.path.isfile(file):
         raise _error(kind, name, f"there is no file {file}")
     module = _execute(kind, name, file)

@@ -119,7 +119,7 @@ def files_of(sources: Sequence[str], folder: str | None, *, packaged: bool = Tru
             if not found:
                 raise _no_records(source, folder, packaged)
             files += found
-    return list({file.resolve(): file for file in reversed(files)}.values())[::-1]
+    return list({os.path.realpath(file): file for file in reversed(files)}.values())[::-1]
 
 
 def _no_records(workload: str, folder: str | None, packaged: bool) -> RecordError:

@@ -13,8 +13,12 @@ from typing import Any
 import pytest
 import scripted
 
+from autosched.build_cache import digest
 from autosched.cli import doctor, opencl_probe
+from autosched.errors import UsageError
 from autosched.records import RecordLog, new_id
+from autosched.search import make_strategy
+from autosched.target import Target
 
 Cli = Callable[..., Any]
 
@@ -105,6 +109,17 @@ def test_sources_of_records(cli: Cli, log: RecordLog) -> None:
         assert sum(data["groups"][0]["statuses"].values()) == 6
     assert cli("records", "--records", folder, "--json").data["files"] == [str(log.path)]
     assert str(log.path) in cli("records", "--json").data["files"]  # beside those that come with autosched
+
+
+def test_a_link_to_itself_cannot_be_read(cli: Cli, tmp_path: Path, log: RecordLog) -> None:
+    for name in ("loop.llvm.jsonl", "loop.py"):
+        (tmp_path / name).symlink_to(name)
+    for words in (("records", tmp_path), ("records", "check", tmp_path / "loop.llvm.jsonl")):
+        done = cli(*words)
+        assert (done.status, "Too many levels of symbolic links" in done.err) == (4, True)
+    assert len(digest({}, Target.parse("llvm"), "", str(tmp_path))) == 32
+    with pytest.raises(UsageError, match="there is no file"):
+        make_strategy(f"{tmp_path}/loop.py:Mine", None)  # type: ignore[arg-type]
 
 
 def test_no_records(cli: Cli, tmp_path: Path, log: RecordLog) -> None:
