@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.errors import MeasureError
+from autosched.errors import MeasureError, clipped
 from autosched.measure.process import REPLY, Outcome, WorkerProcess, wait
 
 _STARTUP_S = 60.0  # importing a compiler on a busy machine
@@ -16,6 +16,7 @@ _MAX_FAILURES = 3  # starts in a row that may fail before we give up
 _RECYCLE_AFTER = 500  # jobs: bounds what a driver or a candidate can leak
 _GRACE_S = 0.25  # for workers nobody watched for a while
 
+_AMPLE_MEMORY = 1 << 30  # no process fails to start for want of more
 _DOWN, _STARTING, _IDLE, _BUSY = "down", "starting", "idle", "busy"
 
 
@@ -49,6 +50,7 @@ class WorkerPool:
 
     make: Callable[[str], WorkerProcess]
     configuration: Callable[[str], dict[str, Any]]
+    memory: int = 0  #: bytes of address space that each of them may have; 0 is no limit
     slots: list[Slot] = field(default_factory=list)
     _failures: int = 0
 
@@ -148,9 +150,8 @@ class WorkerPool:
             self._not_started(slot, f"{outcome.error} {outcome.log[-1000:]}".strip())
         elif outcome.reply.get("status") != "ok":
             self.recycle(slot)
-            raise MeasureError(
-                f"the {slot.role} cannot work: {outcome.reply.get('error')}",
-                legal=outcome.log[-1000:],
+            raise self._useless(
+                f"the {slot.role} cannot work", str(outcome.reply.get("error")), legal=outcome.log[-1000:]
             )
         else:
             self._failures = 0
@@ -161,7 +162,15 @@ class WorkerPool:
         self._failures += 1
         if self._failures >= _MAX_FAILURES:
             self._failures = 0
-            raise MeasureError(f"the {slot.role} process does not start: {reason}")
+            raise self._useless(f"the {slot.role} process does not start", reason)
+
+    def _useless(self, what: str, reason: str, legal: str = "") -> MeasureError:
+        """The error for a worker that does nothing, which names a low limit of memory."""
+        if not 0 < self.memory < _AMPLE_MEMORY:
+            return MeasureError(f"{what}: {reason}", legal=legal)
+        why = f"{what} with so little memory: {clipped(reason.splitlines()[-1], 100)}"
+        legal = "about 512 MiB or more: its libraries alone take 320"
+        return MeasureError(why, asked=f"a memory limit of {self.memory >> 20} MiB", legal=legal)
 
     def _finished(self, slot: Slot, outcome: Outcome) -> Event:
         event = Event(slot, slot.token, outcome, slot.served == 0)

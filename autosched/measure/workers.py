@@ -239,7 +239,7 @@ def memory_limit(target: Target, limit_mb: int) -> int:
     candidate that takes all it can get ends itself and nothing else.
     """
     if limit_mb:
-        return limit_mb << 20
+        return min(limit_mb << 20, sys.maxsize)
     if target.kind == "opencl":
         return 0
     return max(_LEAST_MEMORY, int(MEMORY_SHARE * available_memory()))
@@ -283,7 +283,7 @@ class Workers:
             env = worker_environment(session.path, target, role, os.environ)
             return WorkerProcess(role, worker_command(limit, backend, worker_modules(target, role)), env, session.path)
 
-        pool = WorkerPool(worker, lambda role: {**configuration, "role": role})
+        pool = WorkerPool(worker, lambda role: {**configuration, "role": role}, limit)
         return Workers(session, pool, configuration)
 
     def spawn(self, builders: int) -> None:

@@ -249,6 +249,13 @@ def test_a_worker_that_does_not_start_says_why(make_measurer: Make, monkeypatch:
         next(make_measurer().measure(honest(1)))
 
 
+def test_a_limit_of_memory_that_no_worker_starts_with_is_named(make_measurer: Make) -> None:
+    with pytest.raises(MeasureError, match=r"a memory limit of 1 MiB: the runner .* with so little memory") as caught:
+        next(make_measurer(memory_limit_mb=1).measure(honest(1)))
+    assert caught.value.legal.startswith("about 512 MiB or more")
+    assert next(make_measurer(memory_limit_mb=10**14).measure(honest(1))).ok
+
+
 def test_one_device_error_is_a_status(make_measurer: Make) -> None:
     measurer = make_measurer(**PATIENT)
     jobs = [Job(1, "honest"), Job(2, "device_error_once"), Job(3, "device_error"), Job(4, "honest")]
