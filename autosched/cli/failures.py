@@ -60,10 +60,21 @@ def _told(error: BaseException) -> tuple[int, str]:
             top = name.partition(".")[0]
             package = _PACKAGES.get(top, top)
             return 1, f"error: the Python package {package} is not installed\n  pip install {package}"
+        case FileNotFoundError(filename=None) if _is_removed():
+            return 1, "error: the working directory was removed\n  cd to a folder that is there"
         case OSError():  # of the surroundings, such as a full disk, rather than of this program
             return 1, f"error: {error} (AUTOSCHED_DEBUG=1 shows where)"
     summary = " ".join(f"{type(error).__name__}: {error}".split())
     return 1, f"internal error: {summary} (AUTOSCHED_DEBUG=1 shows the traceback; please report it)"
+
+
+def _is_removed() -> bool:
+    """Whether the working directory is no more."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _as_data(error: BaseException, status: int) -> dict[str, Any]:

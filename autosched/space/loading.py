@@ -26,7 +26,7 @@ def search_space_folders(explicit: str | Path | None = None) -> list[Path]:
     candidates = [
         *([Path(explicit)] if explicit else []),
         *(root / "search_spaces" for root in roots),
-        Path.cwd() / "search_spaces",
+        *_here(),
         _PACKAGE / "_packaged" / "search_spaces",
         _PACKAGE.parent / "search_spaces",
     ]
@@ -35,6 +35,14 @@ def search_space_folders(explicit: str | Path | None = None) -> list[Path]:
         if os.path.isdir(folder) and folder.resolve() not in [f.resolve() for f in found]:
             found.append(folder)
     return found
+
+
+def _here() -> list[Path]:
+    """The folder in the working directory; none where that was removed."""
+    try:
+        return [Path.cwd() / "search_spaces"]
+    except FileNotFoundError:
+        return []
 
 
 def load_file(path: Path) -> ModuleType:

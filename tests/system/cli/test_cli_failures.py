@@ -103,6 +103,17 @@ def test_other_exceptions_are_one_line(
     assert done.stderr.count("\n") == 1
 
 
+def test_a_working_directory_may_be_removed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    done = cli("list", "workloads")
+    assert (done.status, "brighten" in done.out) == (0, True)
+    monkeypatch.setattr(list_verb, "run", lambda args: os.getcwd())
+    done = cli("list")
+    assert (done.status, done.err) == (1, "error: the working directory was removed\n  cd to a folder that is there\n")
+
+
 def test_a_missing_package_is_named_as_pip_knows_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(monkeypatch, ModuleNotFoundError("No module named 'PIL'", name="PIL.Image"))
     done = cli("list")
