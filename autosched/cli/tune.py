@@ -71,12 +71,12 @@ def search_arguments(args: argparse.Namespace) -> dict[str, Any]:
 def _resume(args: argparse.Namespace, result: TuneResult) -> str:
     """The command that goes on from here: the same one, with more trials where they are used up."""
     words = list(args.words)
-    limit = _limit(args)
-    if limit is not None and not result.interrupted and result.resumed + result.trials >= limit:
+    limit, done = _limit(args), result.resumed + result.trials
+    if limit is not None and not result.interrupted and done >= limit:
         at = next((i for i, w in enumerate(words) if w == "--trials" or w.startswith("--trials=")), None)
         if at is not None:
             del words[at : at + (2 if words[at] == "--trials" else 1)]
-        words += ["--trials", str(limit + max(result.trials, TUNE_TRIALS))]
+        words += ["--trials", str(max(limit, done) + max(result.trials, TUNE_TRIALS))]
     return f"{options.program()} {shlex.join(words)}"
 
 

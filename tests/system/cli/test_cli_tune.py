@@ -138,6 +138,8 @@ def test_commands_to_paste_are_quoted_and_complete(cli: Cli, asked: dict[str, An
     asked["result"] = scripted.result(trials=9)
     assert cli("tune", "brighten", "--trials=9").out.endswith("resume   autosched tune brighten --trials 209\n")
     assert cli("tune", "brighten", "--trials", 9).out.endswith("resume   autosched tune brighten --trials 209\n")
+    asked["result"] = scripted.result(trials=0, resumed=220)
+    assert cli("tune", "brighten", "--trials", 5).out.endswith("resume   autosched tune brighten --trials 420\n")
 
 
 def test_json_is_one_object(cli: Cli, asked: dict[str, Any]) -> None:
