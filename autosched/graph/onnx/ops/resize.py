@@ -84,6 +84,8 @@ def _axis(node: Node, mode: str, size: Dim, out: Dim, scale: Fraction | None, ro
         if mode == "pytorch_half_pixel":
             first = plain(te.select(as_expr(out) > 1, as_expr(first), as_expr(0)))
         return _Axis(size, out, 2 * den, first, 2 * num, scale)
+    if mode == "tf_half_pixel_for_nn" and node.opset < 13:  # which took it out
+        return _Axis(size, out, 2 * den, den, 2 * num, scale)
     if mode == "asymmetric":
         return _Axis(size, out, den, 0, num, scale)
     if mode == "align_corners":  # by size * scale, which may be no whole number

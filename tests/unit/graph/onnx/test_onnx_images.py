@@ -88,6 +88,18 @@ def test_resize_of_opset_10_rounds_up_where_it_makes_smaller() -> None:
     np.testing.assert_array_equal(computed(made, x), [[[[1, 3]]]])
 
 
+@pytest.mark.parametrize("shape", [[1, 1, 1, 7], [1, 1, 1, "w"]])
+def test_resize_by_half_pixels_without_a_shift(shape: list[Any]) -> None:
+    """x = (i + 0.5) / scale, which the standard has for opsets 11 and 12."""
+    x, scales = np.arange(7, dtype="float32").reshape(1, 1, 1, 7), np.float32([1, 1, 1, 1.5])
+    attrs = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "floor"}
+    inputs = [x, np.float32([]), scales]
+    made = computed(model("Resize", inputs, 11, 2, [shape], **attrs), x)
+    np.testing.assert_array_equal(made.reshape(-1), np.minimum((np.arange(10) + 0.5) // 1.5, 6))
+    with pytest.raises(ModelError, match="is 'tf_half_pixel_for_nn'"):
+        model("Resize", inputs, 13, 2, [[1, 1, 1, 7]], **attrs).graph()
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("places", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
 def test_resize_of_symbolic_sizes(mode: str, places: str) -> None:
