@@ -69,8 +69,7 @@ def _random_array(t: Tensor, sizes: dict[str, int], seed: int, name: str, end: i
                 legal=f"give sizes, for example --size {missing}=1024, or write @workload(inputs=...)",
             )
         shape.append(length)
-    if math.prod(shape) * t.dtype.bytes >= TOO_MANY:
-        raise MemoryError(f"{t.name} has {' x '.join(map(str, shape))} elements of {t.dtype}")
+    check_addressable(t, sizes)
     rng = np.random.default_rng(seed)
     if t.dtype.is_bool:
         return rng.integers(0, 2, shape).astype(bool)
@@ -78,6 +77,14 @@ def _random_array(t: Tensor, sizes: dict[str, int], seed: int, name: str, end: i
     if end is not None:
         low, high = 0, min(max(end - 1, 0), int(t.dtype.max))
     return rng.integers(low, high, shape, endpoint=True).astype(t.dtype.numpy)
+
+
+def check_addressable(t: Tensor, sizes: dict[str, int]) -> None:
+    """Raise MemoryError for a tensor that no machine can hold at these sizes. Dimensions that are not known count
+    as 1."""
+    shape = [1 if (length := _length(d, sizes)) is None else length for d in t.shape]
+    if math.prod(shape) * t.dtype.bytes >= TOO_MANY:
+        raise MemoryError(f"{t.name} has {' x '.join(map(str, shape))} elements of {t.dtype}")
 
 
 def _length(d: Expr, sizes: dict[str, int]) -> int | None:

@@ -26,7 +26,7 @@ from autosched.ir.node import order
 from autosched.schedule.trace import Trace
 from autosched.space import SPACES
 from autosched.space.default import default_schedule
-from autosched.space.samples import random_inputs
+from autosched.space.samples import check_addressable, random_inputs
 from autosched.target import KINDS, Target
 from autosched.te.graph_json import graph_to_json, workload_key
 from autosched.te.reference import reference, spread
@@ -250,6 +250,8 @@ class Workload:
         an index is one of what it looks up. Raises WorkloadError for a size that is not known, and MemoryError."""
         self._check_sizes(sizes)
         if self.function is not None and self.function.inputs is not None:
+            for t in self.args:
+                check_addressable(t, self.usual_sizes() | dict(sizes or {}))
             arrays = list(self.function.inputs(**self.params, **(sizes or {})))
         else:
             arrays = random_inputs(self.args, sizes or {}, seed, self.name)

@@ -131,6 +131,19 @@ def test_an_unknown_size() -> None:
     assert raised.value.legal == "give sizes, for example --size n=1024, or write @workload(inputs=...)"
 
 
+def test_sizes_that_no_machine_holds_are_refused_before_inputs_are_made() -> None:
+    def inputs(n=4, m=2**40):
+        pytest.fail("they are made")
+
+    @workload(inputs=inputs)
+    def wide() -> object:
+        a = te.placeholder((te.var("n"), te.var("m")), name="a")
+        return a, te.compute((4,), lambda i: a[0, i], name="b")
+
+    with pytest.raises(MemoryError, match=f"a has 1000 x {2**40} elements of float32"):
+        wide().sample_inputs({"n": 1000})
+
+
 def test_a_parameter_that_is_not_there() -> None:
     with pytest.raises(WorkloadError) as raised:
         scaled_rows()(rows=3)
