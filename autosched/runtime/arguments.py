@@ -147,16 +147,6 @@ def check_output(function: str, param: Param, sizes: Mapping[str, int]) -> None:
             raise _refused(function, param, why, f"larger arrays: {param}")
 
 
-def allocate(shape: tuple[int, ...], of: np.dtype[Any], strides: tuple[int, ...]) -> Array:
-    """A new array. Strides are in bytes; without any, it is contiguous."""
-    if not strides:
-        return np.empty(shape, of)
-    room = (
-        1 + sum((n - 1) * step // of.itemsize for n, step in zip(shape, strides, strict=True)) if 0 not in shape else 0
-    )
-    return np.lib.stride_tricks.as_strided(np.empty(room, of), shape, strides)
-
-
 def spans_overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
     """True if two stretches of memory, each an address and a length in bytes, share a byte."""
     return a < b + b_bytes and b < a + a_bytes and a_bytes > 0 and b_bytes > 0

@@ -21,7 +21,6 @@ from autosched.ir.dtype import numpy_dtype
 from autosched.ir.functions import get_global_func
 from autosched.runtime import load
 from autosched.runtime.arguments import (
-    allocate,
     as_array,
     check_arrays,
     check_output,
@@ -34,7 +33,7 @@ from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel, Unavailabl
 from autosched.runtime.launch import DeviceCall
 from autosched.runtime.native_call import UNKNOWN, NativeCall
 from autosched.runtime.ndarray import empty
-from autosched.runtime.strided import memory_of
+from autosched.runtime.strided import allocate, memory_of
 from autosched.target import Target
 
 Array = np.ndarray[Any, Any]

@@ -19,6 +19,7 @@ from autosched.ir.dtype import BFLOAT16, numpy_dtype
 from autosched.ir.dtype import dtype as dtype_of
 from autosched.ir.expr import Expr, is_const
 from autosched.runtime.device import Device, cpu, device, driver
+from autosched.runtime.strided import allocate
 
 __all__ = ["NDArray", "array", "cpu", "device", "empty", "from_dlpack", "numpyasarray"]
 
@@ -209,7 +210,7 @@ def empty(
         place.info()
         raise DeviceError("there is no such device", asked=f"device {place}", legal="cpu(0)")
     if place.kind == "cpu":
-        return NDArray(lengths, of, place, np.empty(lengths, numpy_dtype(of)), None)
+        return NDArray(lengths, of, place, allocate(lengths, numpy_dtype(of)), None)
     length = math.prod(lengths) * numpy_dtype(of).itemsize
     return NDArray(lengths, of, place, None, driver(place.kind).allocate(place.info(), length, f"array on {place}"))
 

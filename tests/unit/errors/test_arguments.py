@@ -13,7 +13,15 @@ import pytest
 
 import autosched
 from autosched import build, create_schedule, device, lower, nd, records, te, tvm
-from autosched.errors import AutoschedError, FileError, RecordError, ScheduleError, UsageError, UsageTypeError
+from autosched.errors import (
+    ArgumentError,
+    AutoschedError,
+    FileError,
+    RecordError,
+    ScheduleError,
+    UsageError,
+    UsageTypeError,
+)
 from autosched.measure.protocol import MeasureOptions
 from autosched.runtime.function import TimeEvaluator
 from autosched.runtime.module import Module
@@ -227,6 +235,15 @@ def test_wrong_values_are_value_errors(case: str) -> None:
     assert isinstance(caught.value, ValueError)
     assert not isinstance(caught.value, TypeError)
     assert caught.value.legal
+
+
+@pytest.mark.parametrize("shape", [(1,) * 65, (2**32, 2**32), (2**32, 2**32, 0)], ids=["dimensions", "bytes", "none"])
+def test_arrays_that_numpy_does_not_have_are_refused(shape: tuple[int, ...]) -> None:
+    module = build(create_schedule(te.compute(shape, lambda *i: te.const(1, "int8"))), "llvm")
+    for make in (module, lambda: module.time(repeat=1), lambda: nd.empty(shape, "int8")):
+        with pytest.raises(ArgumentError, match=r"an array of shape \(.*NumPy cannot hold it") as caught:
+            make()
+        assert caught.value.legal.startswith("64 dimensions at most")
 
 
 def test_arguments_of_a_call() -> None:
