@@ -8,6 +8,7 @@ a function `(Program) -> Program`, and `show --after PASS` prints what it left.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -180,6 +181,9 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("verify", check),
 )
 
+#: Stages for which Python's own limit of nested calls is enough.
+_MANY_STAGES = 100
+
 #: Names that `show --after` and `Structure.after` take.
 PASSES = ("structure", *(name for name, _ in CONCRETE))
 
@@ -221,7 +225,11 @@ class Structure:
                 if pass_name == name:
                     break
         except RecursionError:
-            raise _too_deep(self.function.name) from None
+            raise LowerError(
+                "its loops and the memory of its stages are nested deeper than Python's stack is",
+                asked=f"lower {self.function.name}",
+                legal="inline some stages, or build several functions; sys.setrecursionlimit() makes the stack deeper",
+            ) from None
         except LowerError as error:
             error.located("lowered", self.calls.get(error.loop, ""))
             raise
@@ -272,6 +280,7 @@ def lower_structure(
     expect(args, "a list of tensors", is_list_of(args, (Tensor, Expr)), f"the arguments of {name}")
     is_mapping = binds is None or isinstance(binds, Mapping)
     expect(binds, "a dictionary of tensors and buffers", is_mapping, f"binds of {name}")
+    _make_room(len(s.stages))
     try:
         return _structure(s, args, to, name, binds)
     except RecursionError:
@@ -282,7 +291,13 @@ def lower_structure(
         raise
 
 
-def _too_deep(what: str, where: str = "") -> LowerError:
+def _make_room(stages: int) -> None:
+    """Let Python call deeper for many stages: also at the root, the memory of one lasts for those after it."""
+    if stages > _MANY_STAGES:
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 10 * min(stages, 2000)))
+
+
+def _too_deep(what: str, where: str) -> LowerError:
     return LowerError(
         f"its loops are nested deeper than Python's stack is{where}",
         asked=f"lower {what}",

@@ -226,6 +226,19 @@ def test_each_statement_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert len([x for x in walk(function.body) if isinstance(x, Allocate)]) == 2
 
 
+def test_hundreds_of_stages_at_the_root_are_lowered() -> None:
+    """The memory of each lasts for those after it: statements nest as deep as there are stages."""
+    a = t = te.placeholder((8,), "int32", name="A")
+    for i in range(450):
+        t = te.compute((8,), lambda x, t=t: t[x] + 1, name=f"t{i}")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    try:
+        check_against_reference([a, t], create_schedule(t), "llvm", [np.arange(8, dtype="int32")])
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 def test_stages_inside_more_stages_than_can_be_followed() -> None:
     a = te.placeholder((8, 8), "int32", name="A")
     t, stages = a, []
