@@ -225,11 +225,8 @@ class Structure:
                 if pass_name == name:
                     break
         except RecursionError:
-            raise LowerError(
-                "its loops and the memory of its stages are nested deeper than Python's stack is",
-                asked=f"lower {self.function.name}",
-                legal="inline some stages, or build several functions; sys.setrecursionlimit() makes the stack deeper",
-            ) from None
+            legal = "inline some stages, or build several functions"
+            raise _too_deep(self.function.name, "loops and memory are", "", legal) from None
         except LowerError as error:
             error.located("lowered", self.calls.get(error.loop, ""))
             raise
@@ -285,7 +282,8 @@ def lower_structure(
         return _structure(s, args, to, name, binds)
     except RecursionError:
         count, deepest = max(((sum(1 for _ in x.hosts()), x.name) for x in s.stages), key=lambda found: found[0])
-        raise _too_deep(deepest, f", inside those of {count} other stages") from None
+        where, legal = f", inside those of {count} other stages", "compute some of these stages at the root"
+        raise _too_deep(deepest, "loops are", where, legal) from None
     except (LowerError, ScheduleError) as error:
         error.located("lowered")
         raise
@@ -297,11 +295,11 @@ def _make_room(stages: int) -> None:
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 10 * min(stages, 2000)))
 
 
-def _too_deep(what: str, where: str) -> LowerError:
+def _too_deep(what: str, nested: str, where: str, legal: str) -> LowerError:
     return LowerError(
-        f"its loops are nested deeper than Python's stack is{where}",
+        f"its {nested} nested deeper than Python's stack is{where}",
         asked=f"lower {what}",
-        legal="compute some of these stages at the root; sys.setrecursionlimit() makes the stack deeper",
+        legal=f"{legal}; sys.setrecursionlimit() makes the stack deeper",
     )
 
 

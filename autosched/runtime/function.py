@@ -32,8 +32,8 @@ from autosched.runtime.callbacks import raise_waiting
 from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel, UnavailableKernel
 from autosched.runtime.launch import DeviceCall
 from autosched.runtime.native_call import UNKNOWN, NativeCall
-from autosched.runtime.ndarray import empty
-from autosched.runtime.strided import allocate, memory_of
+from autosched.runtime.ndarray import allocate, empty
+from autosched.runtime.strided import memory_of
 from autosched.target import Target
 
 Array = np.ndarray[Any, Any]

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import DeviceError, UsageError, expect, is_list_of
+from autosched.errors import ArgumentError, DeviceError, UsageError, clipped, expect, is_list_of
 from autosched.ir.dtype import BFLOAT16, numpy_dtype
 from autosched.ir.dtype import dtype as dtype_of
 from autosched.ir.expr import Expr, is_const
 from autosched.runtime.device import Device, cpu, device, driver
-from autosched.runtime.strided import allocate
 
 __all__ = ["NDArray", "array", "cpu", "device", "empty", "from_dlpack", "numpyasarray"]
 
@@ -74,7 +73,7 @@ class NDArray:
         """A copy as a NumPy array."""
         if self._host is not None:
             return self._host.copy()
-        found: Array = np.empty(self.shape, numpy_dtype(self.dtype))
+        found = allocate(self.shape, numpy_dtype(self.dtype))
         self.memory.fetch(found)
         return found
 
@@ -184,6 +183,22 @@ def array(values: Any, device: Device | str | None = None, ctx: Device | str | N
     """A new array with these values. `ctx` is another name for `device`, which is the CPU by default."""
     found = np.array(values.numpy() if isinstance(values, NDArray) else values, order="C", copy=True)
     return empty(found.shape, str(found.dtype), device, ctx).copyfrom(found)
+
+
+def allocate(shape: tuple[int, ...], of: np.dtype[Any], strides: tuple[int, ...] = ()) -> Array:
+    """A new array. Strides are in bytes; without any, it is contiguous. Raises ArgumentError where NumPy has no such
+    arrays, and MemoryError."""
+    room = (
+        1 + sum((n - 1) * step // of.itemsize for n, step in zip(shape, strides, strict=False)) if 0 not in shape else 0
+    )
+    try:
+        if not strides:
+            return np.empty(shape, of)
+        return np.lib.stride_tricks.as_strided(np.empty(room, of), shape, strides)
+    except ValueError as error:
+        asked = clipped(f"an array of shape {shape}", 100)
+        legal = "64 dimensions at most, and less than 2**63 bytes, counted without dimensions of 0"
+        raise ArgumentError(f"NumPy cannot hold it: {error}", asked=asked, legal=legal) from None
 
 
 def empty(
