@@ -176,9 +176,7 @@ def convert_pair(a: object, b: object) -> tuple[Expr, Expr]:
 
 def is_number(value: object) -> bool:
     """Whether a value is a Python number, which takes the type of what it stands beside."""
-    if type(value) is int or type(value) is float:
-        return True
-    return isinstance(value, numbers.Real) and not isinstance(value, np.generic)
+    return type(value) in (int, float) or (isinstance(value, numbers.Real) and not isinstance(value, np.generic))
 
 
 def _fit(x: Expr, to: DType, lanes: int) -> Expr:
