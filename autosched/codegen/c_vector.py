@@ -33,7 +33,7 @@ from autosched.codegen.c_vector_memory import NotVector, VectorMemory
 from autosched.codegen.lanes import as_ramp, lane_of, line_of, pattern_of, piece_of
 from autosched.codegen.legalize import legal
 from autosched.codegen.storage import constant_bytes
-from autosched.codegen.together import Columns, pixels
+from autosched.codegen.together import Columns, is_as_large, pixels
 from autosched.ir.calls import is_opaque, touches_memory
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, binary, const, is_const, is_index, make, ramp
@@ -296,7 +296,7 @@ class VectorExpressions(VectorMemory):
         if e.op != "load":
             return False
         certain = [x for x in self._certain() if x.op == "load" and x.args[0] is e.args[0]]
-        if any(x.value.elements is e.value.elements for x in certain):
+        if any(is_as_large(e.value, x.value) for x in certain):
             return True
         size, line = constant_bytes(e.value), line_of(e.args[0])
         if size is None or line is None:

@@ -32,7 +32,7 @@ from autosched.codegen.llvm_ops import (
 )
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, memory_type, register_type, typed
 from autosched.codegen.signature import PACKED_PREFIX
-from autosched.codegen.together import distance
+from autosched.codegen.together import distance, is_as_large
 from autosched.codegen.value_range import ValueRanges
 from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory
@@ -364,7 +364,7 @@ class Expressions:
         a buffer as large, too."""
         before = after = False
         for other, mask in self._loaded:
-            if other.op == "load" and other.value.elements is e.value.elements and mask == _ref(None):
+            if other.op == "load" and is_as_large(e.value, other.value) and mask == _ref(None):
                 line, own = line_of(other.args[0]), line_of(e.args[0])
                 if line is not None and own is not None and line[1] in (0, 1) and own[1] in (0, 1):
                     start = distance(line[0], own[0])

@@ -146,6 +146,11 @@ def pixels(values: Sequence[Expr]) -> Iterator[Columns]:
     yield from (x.in_order() for x in found if len(x.columns) == x.stride)
 
 
+def is_as_large(buffer: Buffer, other: Buffer) -> bool:
+    """Whether a buffer has an element wherever another one has one."""
+    return buffer is other or (buffer.elements is other.elements and not buffer.strides)
+
+
 def windows(places: Sequence[int], width: int, last: int) -> list[int]:
     """Where stretches of `width` elements begin that hold all places and nothing behind the last element.
 
