@@ -69,7 +69,7 @@ def host() -> tuple[str, frozenset[str]]:
 
 
 class ForeignCodeError(BuildError):
-    """Machine code of another architecture."""
+    """Machine code of another architecture, or of a CPU that has more."""
 
 
 def check_host(artifact: Artifact) -> None:
@@ -85,7 +85,7 @@ def check_host(artifact: Artifact) -> None:
             legal="build it without -mtriple to run it here; get_source and export_library work as they are",
         )
     if needed - present:
-        raise BuildError(
+        raise ForeignCodeError(
             f"the code uses instructions that this CPU lacks: {', '.join(sorted(needed - present))}",
             asked=artifact.signature.name,
             legal="build it here, or with -mattr for the older CPU",

@@ -135,10 +135,6 @@ def check_shapes(model: onnx.ModelProto, shapes: Shapes) -> None:
             raise ModelError(f"{given!r:.60} is no size of a dimension", asked=asked, legal="one number")
 
 
-#: the first of ONNX's operator sets in which operands broadcast as NumPy's do
-OLDEST_SET = 7
-
-
 def _dimension(info: Any, k: int, d: Any) -> str:
     """The name of a symbolic dimension of an input; empty for a number."""
     return "" if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or f"{_word(info.name)}_{k}"
@@ -309,13 +305,18 @@ class _Reader:
 
     # -- nodes ------------------------------------------------------------------------------------
     def _check_versions(self) -> None:
-        """Raise ModelError for operator sets of other meanings: the older ones broadcast along `axis`."""
+        """Raise ModelError for operator sets that are not known yet, and for operands that lie along an axis, as before
+        operator set 7."""
         newest = self.onnx.defs.onnx_opset_version()
-        imports = [self.opsets, *({_domain(o.domain): o.version for o in f.opset_import} for f in self.model.functions)]
-        for version in (of[""] for of in imports if "" in of):
-            if not OLDEST_SET <= version <= newest:
-                legal = f"operator sets {OLDEST_SET} to {newest}; onnx.version_converter.convert_version"
+        for version in (self.opsets.get(""), *(o.version for f in self.model.functions for o in f.opset_import)):
+            if version is not None and version > newest:
+                legal = f"operator sets up to {newest}, or a newer package onnx"
                 raise ModelError(f"it is written in operator set {version}", asked=f"model {self.name}", legal=legal)
+        for n, _ in self._all_nodes(self.model.graph.node, self.opsets):
+            if {"axis", "broadcast"} <= {a.name for a in n.attribute}:
+                why = f"{_called(n)} lays its second operand along an axis, as before operator set 7"
+                legal = "onnx.version_converter.convert_version(model, 7)"
+                raise ModelError(why, asked=f"model {self.name}, node {n.name or n.output[0]!r}", legal=legal)
 
     def _refuse_missing(self) -> None:
         """Raise ModelError with all operators that nothing here reads, how often they occur, and a node of each."""
