@@ -250,7 +250,9 @@ def test_a_worker_that_does_not_start_says_why(make_measurer: Make, monkeypatch:
 
 
 def test_a_limit_of_memory_that_no_worker_starts_with_is_named(make_measurer: Make) -> None:
-    with pytest.raises(MeasureError, match=r"a memory limit of 1 MiB: the (runner|builder) .* with so little memory") as caught:
+    with pytest.raises(
+        MeasureError, match=r"a memory limit of 1 MiB: the (runner|builder) .* with so little memory"
+    ) as caught:
         next(make_measurer(memory_limit_mb=1).measure(honest(1)))
     assert caught.value.legal.startswith("about 512 MiB or more")
     assert next(make_measurer(memory_limit_mb=10**14).measure(honest(1))).ok
