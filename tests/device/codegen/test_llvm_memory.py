@@ -249,6 +249,33 @@ def test_what_lies_between_what_was_read_is_read_for_all(before: int, after: int
     np.testing.assert_array_equal(got, np.where(sums > 20, x[18:26], 7))
 
 
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of x86 CPUs")
+@pytest.mark.parametrize("of", ["uint8", "bool", "int16", "float16", "int32"])
+@pytest.mark.parametrize("stride", [1, -1])
+def test_narrow_elements_under_a_mask_are_read_whole_inside_their_buffer(of: str, stride: int) -> None:
+    """AVX2 has masked loads of 4 and 8 bytes only; where a vector leaves the buffer, each lane is asked."""
+    n, lanes, count = 40, 16, 3
+    a, out, j = buffer("a", n, of), buffer("out", count * lanes, of), var("j", role="loop")
+    place = ramp(j * lanes if stride > 0 else n - 1 - j * lanes, stride, lanes)
+    there = (place < broadcast(const(n), lanes)) & (place >= broadcast(const(0), lanes))
+    value = if_then_else(there, load(a, place), broadcast(const(1, of), lanes))
+    f = Function(
+        "f",
+        (a, out),
+        (),
+        For(j, const(0), const(count), "serial", Store(out, (ramp(j * lanes, 1, lanes),), value)),
+        (1,),
+    )
+    target = "llvm -threads=1 -mcpu=haswell"
+    text = compile_function(f, Target.parse(target)).texts["source"]
+    assert ("else:" in text) == (of != "int32")
+    x, got = numbers(n, of), np.zeros(count * lanes, of)
+    run(f, x, got, target=target)
+    wanted = np.ones(count * lanes, of)
+    wanted[:n] = x[::stride]
+    np.testing.assert_array_equal(got, wanted)
+
+
 @pytest.mark.parametrize("of", ["uint8", "int16", "float32"])
 @pytest.mark.parametrize(("channels", "read"), [(3, (0, 1, 2)), (4, (2, 0, 3, 1)), (3, (0, 2)), (4, (1, 2, 3, 5))])
 def test_the_channels_of_pixels_are_read_together(of: str, channels: int, read: tuple[int, ...]) -> None:
