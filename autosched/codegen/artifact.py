@@ -74,6 +74,7 @@ def _meta(s: Signature) -> Mapping[str, Form]:
         "launches": Form.array(launch, "an array of launches"),
         "device": Form.array(memory, "an array of buffers"),
         "index_bound": dim,
+        "anywhere": Form.flag(),
         "provenance": Form.object(),
     }
 

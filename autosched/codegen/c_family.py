@@ -60,7 +60,7 @@ def compile_opencl(function: S.Function, target: Target) -> Artifact:
     _check_types(function, target)
     native_half = bool(target.limits.get("fp16", 0))
     dialect = OPENCL_OF_CPUS if target.is_cpu else OPENCL
-    return _artifact(function, target, emit_program(function, dialect, native_half, target.strict))
+    return _artifact(function, target, emit_program(function, dialect, native_half, target.strict), dialect)
 
 
 def compile_cuda(function: S.Function, target: Target) -> Artifact:
@@ -69,10 +69,10 @@ def compile_cuda(function: S.Function, target: Target) -> Artifact:
     The source includes no header. Halves are 16 bits in memory and floats in registers, like those of an
     OpenCL device without half precision.
     """
-    return _artifact(function, target, emit_program(function, CUDA, strict=target.strict))
+    return _artifact(function, target, emit_program(function, CUDA, strict=target.strict), CUDA)
 
 
-def _artifact(function: S.Function, target: Target, program: Program) -> Artifact:
+def _artifact(function: S.Function, target: Target, program: Program, dialect: Dialect) -> Artifact:
     for launch in program.launches:
         _check_limits(launch, target)
     return Artifact(
@@ -86,6 +86,7 @@ def _artifact(function: S.Function, target: Target, program: Program) -> Artifac
             "device": program.device,
             "index_bound": program.index_bound,
             **({"strict": True} if target.strict else {}),
+            **({"anywhere": True} if dialect.vectors is not None and dialect.vectors.anywhere else {}),
         },
     )
 

@@ -68,10 +68,13 @@ class VectorMemory:
         multiple of its width.
 
         `vload` and `vstore` promise nothing of alignment: PoCL makes an access of each lane of them, and arrays of
-        sums that are accessed so stay in memory.
+        sums that are accessed so stay in memory. Where vectors may lie anywhere, memory of arguments does, too: it may
+        be the host's.
         """
         width = lanes * buffer.dtype.bytes
         on_chip = buffer.scope in ("shared", "local")
+        if self.d.anywhere and not on_chip:
+            return ""
         most = array_alignment(buffer, self.d) if on_chip else self.d.widest_access
         widest = min(width, self.d.widest_access) if self.d.joins else width
         if lanes & (lanes - 1) or widest > most:

@@ -189,11 +189,17 @@ class DeviceCall:
         lengths = [(p.name, a.nbytes) for p, a in zip(params, self._arrays, strict=True)]
         lengths += [(name, max(evaluate_dim(n, sizes), 0) * dtype(of).bytes) for name, of, n in plan.device]
         self._check_memory(lengths, device)
-        resident = [cast(Any, a).memory.buffer if is_resident(a) else None for a in self._arrays]
+        placed = [self._place_of(i) for i in range(len(self._arrays))]
+        #: whether a kernel works on the memory of an argument itself
+        self._in_place = tuple(own is not None for own in placed)
         self._buffers = [
-            self._allocate(name, length) if own is None else own
-            for (name, length), own in zip_longest(lengths, resident)
+            self._allocate(name, length) if own is None else own for (name, length), own in zip_longest(lengths, placed)
         ]
+
+    def _place_of(self, place: int) -> Any:
+        """The buffer in which an argument lies already; None where there is none."""
+        array = self._arrays[place]
+        return cast(Any, array).memory.buffer if is_resident(array) else self._over(array, self._outputs[place])
 
     def _check_memory(self, lengths: Sequence[tuple[str, int]], device: DeviceLimits) -> None:
         """`lengths`: name and bytes of each buffer."""
@@ -225,9 +231,16 @@ class DeviceCall:
     def _allocate(self, name: str, length: int) -> Any:
         raise NotImplementedError
 
+    def _over(self, array: Array, is_output: bool) -> Any:
+        """A buffer of an array's own memory, on a device that works on the host's; None on others."""
+        return None
+
     def _copy(self, to: Any, source: Any) -> None:
         """Copy between an array and a buffer, either way, and wait."""
         raise NotImplementedError
+
+    def _show(self, buffer: Any, array: Array) -> None:
+        """Let the host see in an array what was written to the buffer over it."""
 
     def _execute(self) -> None:
         """Enqueue all launches and wait."""
@@ -246,25 +259,35 @@ class DeviceCall:
         have nothing that a kernel might leave out."""
         self._arrays, self._is_uploaded = tuple(map(memory_of, arrays)), False
         self._are_outputs_fresh = are_outputs_fresh
+        for place in self._places_in_place():
+            self._buffers[place] = self._place_of(place)
 
     def let_go(self) -> None:
         """Keep no array alive until the next `rebind`."""
         self._arrays = ()
+        for place in self._places_in_place():
+            self._buffers[place] = None
+
+    def _places_in_place(self) -> list[int]:
+        return [place for place, own in enumerate(self._in_place) if own]
 
     def upload(self) -> None:
         """Copy all arrays to the device: outputs too, so that what a kernel leaves out stays as it was."""
         self._enter()
-        for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
-            if array.nbytes and not is_resident(array) and not (is_output and self._are_outputs_fresh):
-                self._copy(buffer, array)
+        for place, (array, is_output) in enumerate(zip(self._arrays, self._outputs, strict=True)):
+            if array.nbytes and not self._in_place[place] and not (is_output and self._are_outputs_fresh):
+                self._copy(self._buffers[place], array)
         self._is_uploaded = True
 
     def fetch(self) -> None:
-        """Copy the outputs from the device into their arrays."""
+        """Copy the outputs from the device into their arrays, where they are not there."""
         self._enter()
-        for array, buffer, is_output in zip(self._arrays, self._buffers, self._outputs, strict=False):
-            if is_output and array.nbytes and not is_resident(array):
-                self._copy(array, buffer)
+        for place, array in enumerate(self._arrays):
+            if self._outputs[place] and array.nbytes and not is_resident(array):
+                if self._in_place[place]:
+                    self._show(self._buffers[place], array)
+                else:
+                    self._copy(array, self._buffers[place])
 
     def run(self) -> None:
         """Execute once and wait; the first run uploads the arrays if nobody did. Raises DeviceError."""

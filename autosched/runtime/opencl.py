@@ -20,7 +20,7 @@ from autosched.errors import BuildError, DeviceError
 from autosched.ir.dims import evaluate_dim
 from autosched.ir.dtype import numpy_dtype
 from autosched.runtime.launch import DeviceCall, DeviceKernel, DeviceLimits, Launch, times
-from autosched.runtime.opencl_devices import find_device, open_session, opencl
+from autosched.runtime.opencl_devices import find_device, is_pocl, open_session, opencl
 from autosched.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -39,6 +39,8 @@ class OpenCLKernel(DeviceKernel):
 
     def __init__(self, artifact: Artifact, target: Target) -> None:
         super().__init__(artifact)
+        #: whether it takes arrays wherever they lie: see `codegen.dialects.Vectors`
+        self.is_anywhere = bool(artifact.meta.get("anywhere"))
         given = artifact.meta.get("options")
         self._given_options = None if given is None else [str(o) for o in given]
         self.session = open_session(find_device(target.options.get("device", "")))
@@ -106,6 +108,9 @@ class OpenCLBoundCall(DeviceCall):
         self, kernel: OpenCLKernel, arrays: Sequence[Array], sizes: dict[str, int], launches: Sequence[Launch]
     ) -> None:
         self._session = kernel.session
+        self._cl = opencl()
+        self._shares = kernel.session.info.is_cpu and kernel.is_anywhere
+        self._set: list[tuple[Any, int, int]] = []  #: kernel, number of an argument of it, place of a parameter
         super().__init__(kernel, kernel.session.info, arrays, sizes)
         prepared: dict[tuple[str, int], _Prepared] = {}  # steps of a loop share a kernel: drivers are slow to make one
         self._launches: list[tuple[_Prepared, tuple[int, Any] | None]] = []
@@ -133,7 +138,7 @@ class OpenCLBoundCall(DeviceCall):
         super()._check_memory(lengths, device)
 
     def _allocate(self, name: str, length: int) -> Any:
-        cl = opencl()
+        cl = self._cl
         try:
             return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE, size=max(length, 1))
         except cl.Error as error:
@@ -142,7 +147,7 @@ class OpenCLBoundCall(DeviceCall):
     def _prepare(self, kernel: OpenCLKernel, launch: Launch) -> _Prepared:
         """A kernel with its arguments set, and its global and local size. Raises BuildError for other arguments
         than it takes."""
-        cl, asked = opencl(), f"kernel {launch.name!r}"
+        cl, asked = self._cl, f"kernel {launch.name!r}"
         grid, block = launch.extents(self._sizes)
         loaded = kernel.kernel(launch, block, self.wide)
         values = self._arguments(
@@ -157,11 +162,35 @@ class OpenCLBoundCall(DeviceCall):
             loaded.set_args(*values)
         except cl.Error as error:
             raise BuildError(f"it does not take these arguments: {error}", asked=asked) from None
+        self._set += [(loaded, k, value) for k, (kind, value) in enumerate(launch.args) if kind == "param"]
         return loaded, tuple(g * b for g, b in zip(grid, block, strict=True)), block
+
+    def _over(self, array: Array, is_output: bool) -> Any:
+        """CPUs work on the host's memory, at any address if the source expects no other: a person's may expect the
+        alignment of a device's memory."""
+        if not self._shares or not array.nbytes:
+            return None
+        flags = self._cl.mem_flags
+        access = flags.READ_WRITE if is_output else flags.READ_ONLY
+        memory = array.reshape(-1).view(np.uint8)
+        return self._attempt(self._cl.Buffer, self._session.context, access | flags.USE_HOST_PTR, hostbuf=memory)
+
+    def rebind(self, arrays: Sequence[Array], *, are_outputs_fresh: bool) -> None:
+        super().rebind(arrays, are_outputs_fresh=are_outputs_fresh)
+        for kernel, number, place in self._set:
+            if self._in_place[place]:
+                self._attempt(kernel.set_arg, number, self._buffers[place])
 
     # -- running ------------------------------------------------------------------------------
     def _copy(self, to: Any, source: Any) -> None:
-        self._attempt(opencl().enqueue_copy, self._session.queue, to, source, is_blocking=True)
+        self._attempt(self._cl.enqueue_copy, self._session.queue, to, source, is_blocking=True)
+
+    def _show(self, buffer: Any, array: Array) -> None:
+        if is_pocl(self._session.info.platform):
+            return  # whose buffers are the array's memory: its threads have written to it, and the host has waited
+        cl, queue, length = self._cl, self._session.queue, (array.nbytes,)
+        mapped, _ = self._attempt(cl.enqueue_map_buffer, queue, buffer, cl.map_flags.READ, 0, length, np.uint8)
+        mapped.base.release(queue)
 
     def _execute(self) -> None:
         self._wait(self._enqueue())
@@ -197,7 +226,7 @@ class OpenCLBoundCall(DeviceCall):
         return [self._attempt(lambda e: (e.profile.end - e.profile.start) * 1e-9, e) for e in events]
 
     def _enqueue(self) -> list[Any]:
-        enqueue, queue, events = opencl().enqueue_nd_range_kernel, self._session.queue, []
+        enqueue, queue, events = self._cl.enqueue_nd_range_kernel, self._session.queue, []
         for (kernel, extents, block), step in self._launches:
             if step is not None:
                 self._attempt(kernel.set_arg, *step)
@@ -210,7 +239,7 @@ class OpenCLBoundCall(DeviceCall):
         """Call OpenCL; raise DeviceError where it fails."""
         try:
             return action(*args, **options)
-        except opencl().Error as error:
+        except self._cl.Error as error:
             name = self._session.info.name
             legal = "see `python -m autosched doctor`"
             raise DeviceError(f"{name!r} refuses: {error}", asked=self._name, legal=legal) from None
@@ -222,7 +251,7 @@ class OpenCLBoundCall(DeviceCall):
         """
         if not events:
             return
-        done = opencl().command_execution_status.COMPLETE
+        done = self._cl.command_execution_status.COMPLETE
         self._attempt(self._session.queue.flush)
         begun = time.perf_counter()
         while self._attempt(getattr, events[-1], "command_execution_status") > done:
