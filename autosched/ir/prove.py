@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autosched.ir.expr import Expr, is_const, is_index, variables
-from autosched.ir.node import order, remembered
+from autosched.ir.node import order
 from autosched.ir.poly import Poly, has, join, without
 from autosched.ir.witness import Range, Witness, witnesses
 
@@ -34,8 +34,12 @@ class Conclusions:
     tried: dict[tuple[Poly, bool, int], tuple[bool, int, int]] = field(default_factory=dict)
     #: variables -> the number of what is known of them
     surroundings: dict[frozenset[Expr], int] = field(default_factory=dict)
+    #: inside the present question: (atom, variable, whether it is the largest, depth) -> its value at that end
+    ends: dict[tuple[Expr, Expr, bool, int], Poly | None] = field(default_factory=dict)
     #: atom -> its smallest value if that is a known number, else -1
     least: dict[Expr, int] = field(default_factory=dict)
+    #: variable -> those that its bounds mention
+    named: dict[Expr, frozenset[Expr]] = field(default_factory=dict)
     #: assignments in which all that is known holds, made when first needed
     witnesses: list[Witness] | None = None
 
@@ -107,6 +111,7 @@ class Prover:
         else:
             self._known.surroundings.clear()
             self._known.least.pop(var, None)
+            self._known.named.pop(var, None)
             self._known.witnesses = None
         self._ranges[var] = (self._as_poly(low), self._as_poly(high))
 
@@ -205,12 +210,22 @@ class Prover:
             if v in reached:
                 continue
             reached.add(v)
-            for bound in self._ranges.get(v, ()):
-                if bound is not None:
-                    todo.extend(bound.variables)
+            todo.extend(self._named(v) - reached)
+            apart = []
             for connected in facts:
                 if v in connected:
-                    todo.extend(connected)
+                    todo.extend(connected - reached)
+                else:
+                    apart.append(connected)
+            facts = apart
+
+    def _named(self, v: Expr) -> frozenset[Expr]:
+        """The variables that the bounds of a variable mention."""
+        found = self._known.named.get(v)
+        if found is None:
+            bounds = [b.variables for b in self._ranges.get(v, ()) if b is not None]
+            found = self._known.named[v] = frozenset().union(*bounds)
+        return found
 
     # -- proof --------------------------------------------------------------------------------
     def prove_nonneg(self, p: Poly) -> bool:
@@ -240,6 +255,7 @@ class Prover:
         outermost = self._depth == 0 and not self._in_extreme
         if outermost:
             self._known.tried.clear()
+            self._known.ends.clear()
         self._depth += 1
         try:
             found = self._nonneg(p, [self.PROOF_STEPS])
@@ -338,13 +354,12 @@ class Prover:
                 return bounded
             # an atom that occurs inside another one must wait until that one is gone; and what
             # must hold in both cases comes before what need hold in one only
-            return max(opaque, key=lambda a: (_both_cases(p, a), a.depth, _text(a), order(a)))
+            return max(opaque, key=lambda a: (_both_cases(p, a), a.depth, order(a)))
         ranged = [a for a in p.atoms() if self.range(a) != (None, None)]
         bound_here = [a for a in ranged if a in self._ranges]
         atom = max(bound_here or ranged, key=order, default=None)
         for _ in bound_here:
-            bounds = {a: [b.variables for b in self._ranges[a] if b is not None] for a in bound_here if a is not atom}
-            inner = next((a for a, named in bounds.items() if any(atom in v for v in named)), None)
+            inner = next((a for a in bound_here if a is not atom and atom in self._named(a)), None)
             if inner is None:
                 break
             atom = inner
@@ -474,6 +489,7 @@ class Prover:
         if outermost:
             self._effort, self._in_extreme = self.EFFORT, True
             self._known.tried.clear()
+            self._known.ends.clear()
         try:
             for v in sorted(over, key=order, reverse=True):
                 if v not in p.variables:
@@ -524,6 +540,15 @@ class Prover:
         return total
 
     def _extreme_atom(self, atom: Expr, v: Expr, largest: bool) -> Poly | None:
+        question = atom, v, largest, self._depth
+        if question in self._known.ends:
+            return self._known.ends[question]
+        found = self._new_extreme_atom(atom, v, largest)
+        if self._effort >= 0:
+            self._known.ends[question] = found
+        return found
+
+    def _new_extreme_atom(self, atom: Expr, v: Expr, largest: bool) -> Poly | None:
         self._effort -= 1
         if self._effort < 0:
             return None
@@ -550,11 +575,6 @@ def _divisor(atom: Expr) -> int:
     """The divisor of a quotient, if it is a positive number, else 0."""
     d = atom.args[1]
     return max(0, int(d.value)) if d.op == "const" else 0
-
-
-@remembered
-def _text(e: Expr) -> str:
-    return repr(e)
 
 
 def _both_cases(p: Poly, atom: Expr) -> bool:
