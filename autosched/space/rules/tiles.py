@@ -224,8 +224,10 @@ class _Tiling:
         if self.parts:
             widths = [w for w in widths if w % 4 == 0]
         if self._tail(self.register.vector) != "guard":  # nothing is filled up: lines that the length divides into
+            # registers that are filled in part spill, and other languages than LLVM's have no vectors of 7 lanes
+            has_any = self.plan.target.kind == "llvm"
             fits = divisors(self.register.vector, whole // 2, 4 * whole)
-            widths += [w for w in fits if w <= whole or w % whole == 0]  # registers that are filled in part spill
+            widths += [w for w in fits if (has_any and w <= whole) or w % whole == 0]
         self.lanes = self.knob("lanes", widths)
         self.vectors = self.knob("vectors", VECTORS)
         self.rows = self.knob("rows", rows)
