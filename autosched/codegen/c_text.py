@@ -263,6 +263,11 @@ _FLOAT = {
 }}""",
 }
 _SATURATE = "{f} {t} saturate_{n}_{sn}({s} a) {{ return {saturated}; }}"
+_CLIP = """\
+{f} {t} saturate_{t}_{s}({s} a) {{
+  const {s} b = a != a ? ({s})0 : a;
+  return {clipped};
+}}"""
 _ROUND_HALF = """\
 {f} {r} {name}({t} a) {{
   {bits_type} bits{dimension};
@@ -421,8 +426,29 @@ class Helpers:
         t, s = self._dialect.type_name(to), self._dialect.type_name(source)
         low, high = (literal(int(end), dtype(to.scalar), self._dialect).text for end in (to.min, to.max))
         end = literal(float(int(to.max) + 1), dtype(source.scalar), self._dialect).text
+        vectors = self._dialect.vectors
+        if to.lanes > 1 and vectors is not None and vectors.clips and to.bits <= source.bits in (32, 64):
+            return self._define("saturate", f"{t}_{s}", _CLIP, {"t": t, "s": s, "clipped": self._clipped(to, source)})
         number = self._dialect.saturate.format(type=t, x=f"a != a ? ({s})0 : a", low=low, high=high, end=end)
         return self._define("saturate", f"{t}_{s}", _SATURATE, {"t": t, "s": s, "saturated": number, "n": t, "sn": s})
+
+    def _clipped(self, to: DType, source: DType) -> str:
+        """The lanes of the float vector `b`, none of which is NaN, as integers of its width or narrower ones."""
+        d = self._dialect
+        assert d.vectors is not None
+        splat, convert, t = d.vectors.splat, d.vectors.convert, d.type_name(to)
+
+        def number(value: int, of: DType) -> str:
+            text = literal(float(value) if of.is_float else value, of.scalar, d).text
+            return splat.format(type=d.type_name(of), x=text)
+
+        low, high = (number(int(end), source) for end in (to.min, to.max))
+        if to.bits == source.bits:  # whose largest number no float is
+            whole = convert.format(type=t, x=f"b < {low} ? {low} : b")
+            return f"b >= {number(int(to.max) + 1, source)} ? {number(int(to.max), to)} : {whole}"
+        wide = d.type_name(dtype(f"int{source.bits}").with_lanes(to.lanes))
+        whole = convert.format(type=wide, x=f"b < {low} ? {low} : b > {high} ? {high} : b")
+        return convert.format(type=t, x=whole)
 
     def round_half(self, half: Half, to: DType, ctype: str) -> str:
         """The function that rounds a float (or double) to the nearest number of a type of 16 bits."""

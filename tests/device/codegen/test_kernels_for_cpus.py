@@ -282,3 +282,25 @@ def test_a_condition_beside_another_of_the_same_place_is_asked_in_vectors(target
         check([x, k, y], s, [*random_inputs([x, k], {"n": 5, "m": 40}, 0, "conditions")])
     else:
         check_against_reference([x, k, y], s, "llvm", random_inputs([x, k], {"n": 5, "m": 40}, 0, "conditions"))
+
+
+@pytest.mark.parametrize("to", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("of", ["float32", "float64"])
+def test_floats_are_cut_off_at_the_ends_of_a_type(of: str, to: str) -> None:
+    """In whole vectors, where the type is no wider than the float."""
+    ends = np.iinfo(to)
+    near = [0.0, -0.0, 0.4, -0.4, 0.9, -0.9, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e30, -1e30, 255.7, -128.9]
+    near += [float(end) + d for end in (ends.min, ends.max) for d in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5)]
+    values = np.array(near, of)
+    around = [np.nextafter(values, np.array(end, of)) for end in (np.inf, -np.inf)]
+    x_values = np.concatenate([values, *around])
+    x_values = np.resize(x_values, (len(x_values) + 15) // 16 * 16)
+    x = te.placeholder(x_values.shape, of, name="x")
+    y = te.compute(x.shape, lambda i: x[i].astype(to), name="y")
+    s = create_schedule(y)
+    _, lane = s[y].split(y.op.axis[0], factor=16)
+    s[y].vectorize(lane)
+    is_whole = np.dtype(to).itemsize <= np.dtype(of).itemsize
+    text = compile_opencl(lower_structure(s, [x, y], CPU).bind({}), CPU).texts["source"]
+    assert ("_sat(" not in text) == is_whole
+    check([x, y], s, [x_values])
