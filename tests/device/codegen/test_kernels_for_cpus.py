@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import test_c_family_values as values
 
 from autosched import te
 from autosched.codegen import compile_function, text_of
 from autosched.codegen.c_family import compile_opencl
 from autosched.errors import LowerError
+from autosched.ir.dtype import dtype
+from autosched.ir.expr import Expr, const, ramp, var
+from autosched.ir.stmt import Buffer, For, Stmt, Store, load, seq
 from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.space.loading import find_workload
@@ -304,3 +308,37 @@ def test_floats_are_cut_off_at_the_ends_of_a_type(of: str, to: str) -> None:
     text = compile_opencl(lower_structure(s, [x, y], CPU).bind({}), CPU).texts["source"]
     assert ("_sat(" not in text) == is_whole
     check([x, y], s, [x_values])
+
+
+class TestValues:
+    """Some cases of all of OpenCL, in the words of CPUs' compilers."""
+
+    @pytest.fixture(autouse=True)
+    def on_a_cpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(values, "TARGET", CPU)
+
+    @pytest.mark.parametrize("lanes", [1, 4, 16])
+    def test_lanes(self, lanes: int) -> None:
+        values.test_constant_operands_and_chains("uint8", lanes)
+        values.test_floats("float32", lanes)
+        values.test_booleans(lanes)
+        values.test_guarded_lanes_do_not_load(lanes)
+
+    def test_stores_of_lanes_that_are_read(self) -> None:
+        values.test_a_store_reads_all_lanes_before_it_writes_any()
+
+    def test_a_channel_that_is_made_of_itself(self) -> None:
+        """It is read whole before any of the pixel is written, also where its lanes are several vectors."""
+        pixels = np.random.default_rng(0).integers(0, 100, 32 * 3).astype(np.int32)
+
+        def body(sources: list[Buffer], targets: list[Buffer], thread: Expr) -> Stmt:
+            (to,), i = targets, var("i", role="loop")
+            copy = For(i, const(0), const(32 * 3), "serial", Store(to, (i,), load(sources[0], i)))
+            turned = Store(to, (ramp(0, 3, 32),), load(to, ramp(93, -3, 32)) + 1)
+            others = [Store(to, (ramp(c, 3, 32),), load(sources[0], ramp(c, 3, 32)) * 2) for c in (1, 2)]
+            return seq(copy, turned, *others)
+
+        (found,) = values.run([pixels], [dtype("int32")], body, threads=1, length=32 * 3)
+        wanted = pixels.reshape(32, 3) * 2
+        wanted[:, 0] = pixels.reshape(32, 3)[::-1, 0] + 1
+        assert (found.reshape(32, 3) == wanted).all()
