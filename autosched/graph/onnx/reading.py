@@ -180,8 +180,16 @@ class _Reader:
             raise NeedsValues(self.name, names) from None
         outputs = {o.name: _found(scope, o.name, f"output of {self.name}") for o in proto.output}
         types = {o.name: self._declared(o) for o in proto.output}
+        for name, of in types.items():
+            self._check_output(name, outputs[name], of)
         small = {name: of for name, of in types.items() if of is not None and is_small(of)}
         return Graph(self.name, self.inputs, outputs, self.constants, self.steps, small=small)
+
+    def _check_output(self, name: str, value: Value, of: np.dtype[Any] | None) -> None:
+        """Raise ModelError unless an output is of the type that the model declares."""
+        if of is not None and isinstance(value, Tensor) and str(value.dtype) != str(carrier(of)):
+            why = f"it is declared as {of}, and its node computes {value.dtype}"
+            raise ModelError(why, asked=f"output {name!r} of {self.name}", legal="one type, or a Cast between them")
 
     # -- what is given --------------------------------------------------------------------------
     def _enter_constants(self, proto: Any, scope: MutableMapping[str, Value]) -> None:

@@ -161,3 +161,10 @@ def test_operands_along_an_axis_are_refused(attributes: dict[str, int]) -> None:
         return
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(load(made).run({"x": x})["y"], x + number)
+
+
+def test_an_output_of_another_type_than_declared() -> None:
+    made = model([node("Cast", ["x"], ["y"], to=TensorProto.INT64)])
+    with pytest.raises(ModelError, match="declared as float32, and its node computes int64") as caught:
+        load(made).reference({"x": np.zeros((2, 3), np.float32)})
+    assert caught.value.asked == "output 'y' of hostile"

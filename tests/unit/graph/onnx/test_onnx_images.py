@@ -31,7 +31,8 @@ def model(kind: str, inputs: list[Any], opset: int, constants: int = 0, shapes: 
         for (name, x), shape in zip(free, dims, strict=True)
     ]
     weights = [onnx.numpy_helper.from_array(x, name) for name, x in fixed]
-    out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["?"])
+    of = onnx.TensorProto.INT64 if kind == "NonMaxSuppression" else onnx.TensorProto.FLOAT
+    out = onnx.helper.make_tensor_value_info("y", of, ["?"])
     node = onnx.helper.make_node(kind, names, ["y"], **attrs)
     graph = onnx.helper.make_graph([node], "one", infos, [out], weights)
     return load(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=8))
