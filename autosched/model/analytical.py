@@ -46,6 +46,9 @@ NARROW_COSTS: dict[str, Any] = {
     "multiply_add": 0.065, "arithmetic": 0.08, "store": 0.2, "strided": 0.04, "l1_byte": 0.006, "page": 1.5,
     "long_code": 0.05, "wide": 0.0,
 }  # fmt: skip
+#: Registers of so many bytes are filled lane by lane: compilers do not use AVX2's own instruction, which takes as long.
+#: What one lane takes: tables of bytes to doubles on one core of Zen 3.
+NO_GATHERS_BYTES, LANE_BY_LANE = 32, 0.9
 #: Pages of memory whose addresses a core has at hand: entries of the first-level table of data.
 PAGES_AT_HAND = 64
 #: Rows a whole number of pages apart that are read beside each other: their lines have the same few places of a cache,
@@ -147,6 +150,8 @@ class Core:
             l2=limits.get("l2_bytes", Core.l2),
             l3=l3,
         )
+        if core.vector_bytes <= NO_GATHERS_BYTES:
+            core = replace(core, gathered=LANE_BY_LANE, gathered_word=LANE_BY_LANE)
         if core.pipe_bytes < core.vector_bytes:
             core = replace(core, **NARROW_COSTS)
         if l3 * units > NEAR_L3:
