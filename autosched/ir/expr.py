@@ -555,8 +555,14 @@ _OTHERS: dict[str, Callable[..., Expr]] = {
 OPERATORS = (*(f"{r}{name}" for name in _BINARY for r in ("", "r")), *_OTHERS)
 
 
-def _method(build: Callable[..., Expr]) -> Callable[..., Expr]:
-    return lambda *operands: build(*operands)
+def _method(build: Callable[..., Expr]) -> Callable[..., Any]:
+    def operator(self: Expr, *others: object) -> Any:
+        for other in others:
+            if type(other) is not Expr and isinstance(other, Arithmetic) and other.goes_first:
+                return NotImplemented
+        return build(self, *others)
+
+    return operator
 
 
 def _reflected(build: Callable[[object, object], Expr]) -> Callable[[Expr, object], Expr]:
@@ -582,6 +588,11 @@ class Arithmetic(Operators[T]):
     """Takes part in expressions as what its `as_expr` says it is: axes, tensors, and parts of tensors."""
 
     __slots__ = ()
+
+    @property
+    def goes_first(self) -> bool:
+        """Whether its own operators say what an expression and it are together, on whichever side it stands."""
+        return False
 
     def as_expr(self) -> Expr:
         """The expression that it stands for."""

@@ -254,6 +254,11 @@ class Tensor(Unique, Arithmetic[Any]):
     def ndim(self) -> int:
         return len(self.shape)
 
+    @property
+    def goes_first(self) -> bool:
+        """Whether it has dimensions: arithmetic on it is about all of its elements."""
+        return self.ndim > 0
+
     def __getitem__(self, indices: object) -> Expr | TensorSlice:
         return TensorSlice(self, ())[indices]
 

@@ -41,10 +41,11 @@ def lower(
 
     With `simple_mode`, the loops are those of the schedule: every element by its indices, nothing partitioned,
     vectorized or unrolled yet. Otherwise all passes have run, also those of users (see `PassContext`). Inputs that are
-    not among the arguments follow them, and so do outputs if none of them is. Raises ScheduleError or LowerError.
+    not among the arguments follow them, and so do outputs if none of them is. The functions of a module keep their
+    names; a single one is called `name`. Raises ScheduleError or LowerError.
     """
     if isinstance(inp, (IRModule, Function, PrimFunc)):
-        module = inp if isinstance(inp, IRModule) else IRModule({inp.name: inp})
+        module = inp if isinstance(inp, IRModule) else IRModule({name: inp})
         loops = {k: f if isinstance(f, Function) else _lowered(f.closed.schedule, f.args, k) for k, f in module.items()}
         made = loops if simple_mode else {k: _finish(f, _target_for(f)) for k, f in loops.items()}
         return IRModule({k: _without_labels(f) for k, f in made.items()})

@@ -83,6 +83,6 @@ add = spelled("+", operator.add)
 subtract = spelled("-", operator.sub)
 multiply = spelled("*", operator.mul)
 
-from autosched.tvm.te import hybrid, schedule, tensor  # noqa: E402
+from autosched.tvm.te import hybrid, recorded, schedule, tensor  # noqa: E402
 
 __getattr__ = missing("te", globals())
