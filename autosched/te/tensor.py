@@ -256,7 +256,7 @@ class Tensor(Unique, Arithmetic[Any]):
 
     @property
     def goes_first(self) -> bool:
-        """Whether it has dimensions: arithmetic on it is about all of its elements."""
+        """Whether its operators say what an expression and it are together: of one with dimensions, on all elements."""
         return self.ndim > 0
 
     def __getitem__(self, indices: object) -> Expr | TensorSlice:
