@@ -10,6 +10,7 @@ import pytest
 from autosched import tvm
 from autosched.errors import LowerError, ScheduleError
 from autosched.ir.expr import Expr
+from autosched.runtime import registry
 from autosched.tvm import te, tir, topi
 
 
@@ -317,3 +318,35 @@ def test_partial_sums_go_by_the_axes_of_the_sum() -> None:
     assert calls[-2:] == [("B.rf", "k2"), ("B", "k1.inner.v")]
     given = np.random.default_rng(1).random((5, 6, 7), dtype="float32")
     np.testing.assert_allclose(tvm.build(s, [A, B])(given), given.sum((1, 2)), rtol=1e-5)
+
+
+def test_a_python_function_may_be_registered_after_the_build() -> None:
+    A = te.placeholder((4,), name="A")
+    C = te.extern((4,), [A], lambda ins, outs: tir.call_packed("test.registered_later", ins[0], outs[0]), name="C")
+    program = tvm.build(te.create_schedule(C.op), [A, C], "llvm")
+    a, c = np.arange(4, dtype="float32"), np.zeros(4, "float32")
+    with pytest.raises(tvm.TVMError, match="no Python function is registered under that name"):
+        program(a, c)
+
+    @tvm.register_func("test.registered_later")
+    def double(x, y):
+        y.copyfrom(x.numpy() * 2)
+
+    try:
+        program(a, c)
+        np.testing.assert_array_equal(c, 2 * a)
+    finally:
+        registry.remove_global_func("test.registered_later")
+
+
+def test_buffers_of_one_length_for_tensors_of_any() -> None:
+    n = te.size_var("n")
+    A, other = te.placeholder((n, 4), name="A"), te.placeholder((n,), name="other")
+    B = te.compute((n, 4), lambda i, j: A[i, j] * 2, name="B")
+    binds = {A: tir.decl_buffer((3, 4), name="mine"), other: tir.decl_buffer((3,))}
+    program = tvm.build(te.create_schedule(B.op), [A, B], binds=binds)
+    for length in (3, 5):
+        a = np.arange(4 * length, dtype="float32").reshape(length, 4)
+        np.testing.assert_array_equal(program(a), 2 * a)
+    with pytest.raises(LowerError, match=r"the buffer's shape is \[3, 5\]"):
+        tvm.build(te.create_schedule(B.op), [A, B], binds={A: tir.decl_buffer((3, 5))})
