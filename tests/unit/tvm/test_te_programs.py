@@ -350,3 +350,23 @@ def test_buffers_of_one_length_for_tensors_of_any() -> None:
         np.testing.assert_array_equal(program(a), 2 * a)
     with pytest.raises(LowerError, match=r"the buffer's shape is \[3, 5\]"):
         tvm.build(te.create_schedule(B.op), [A, B], binds={A: tir.decl_buffer((3, 5))})
+
+
+def test_texts_among_the_arguments_of_a_call() -> None:
+    seen: list[tuple[str, float, str]] = []
+
+    @tvm.register_func("test.labelled", override=True)
+    def labelled(label, value, unit):
+        seen.append((label, value, unit))
+        return len(label)
+
+    A = te.placeholder((2,), name="A")
+    B = te.compute((2,), lambda i: tir.call_packed("test.labelled", 'it\'s "x"', A[i], "ms"), name="B")
+    s = te.create_schedule(B.op)
+    np.testing.assert_array_equal(tvm.build(s, [A, B], "llvm")(np.array([1, 2], "float32")), [8, 8])
+    assert seen == [('it\'s "x"', 1.0, "ms"), ('it\'s "x"', 2.0, "ms")]
+    text = str(te.create_prim_func([A, B]))
+    assert "test.labelled" in text
+    again = tvm.script.from_source(text)
+    np.testing.assert_array_equal(tvm.build(again, target="llvm")(np.array([3, 4], "float32")), [8, 8])
+    assert [value for _, value, _ in seen[2:]] == [3.0, 4.0]
