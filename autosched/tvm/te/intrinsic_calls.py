@@ -162,7 +162,8 @@ def cache_write(self: Schedule, tensor: Any, scope: str = "global", keep_loops: 
     stage = self[first]
     is_new = stage.op in _computed_by and stage.intrinsic is not None and not stage.relations
     is_new = is_new and all(x.kind in ("serial", "tensorize") and not x.pragmas for x in stage.loops)
-    return _cache_write(self, tensor, scope, keep_loops or (is_new and stage.attach.kind == "root"))
+    is_new = is_new and stage.attach.kind == "root" and keep_loops is False
+    return _cache_write(self, tensor, scope, True if is_new else keep_loops)
 
 
 _cache_write = Schedule.cache_write
