@@ -40,9 +40,7 @@ def const(value: Any, of: object = None) -> Expr:
         of, value = of or value.dtype, value.item()
     if of is None and isinstance(value, numbers.Integral) and not isinstance(value, bool):
         of = "int32" if -(2**31) <= int(value) < 2**31 else "int64"
-    elif of is None:
-        of = "bool" if isinstance(value, bool) else "float32"
-    to = dtype(of)
+    to = dtype(("bool" if isinstance(value, bool) else "float32") if of is None else of)
     if not isinstance(value, numbers.Real):
         raise UsageError("not a number", asked=f"const({value!r})", legal="legal: int, float, bool")
     if to.lanes > 1:
@@ -555,8 +553,10 @@ _OTHERS: dict[str, Callable[..., Expr]] = {
 OPERATORS = (*(f"{r}{name}" for name in _BINARY for r in ("", "r")), *_OTHERS)
 
 
-def _method(build: Callable[..., Expr]) -> Callable[..., Expr]:
-    return lambda *operands: build(*operands)
+def _method(build: Callable[..., Expr]) -> Callable[..., Any]:
+    return lambda e, *by: (
+        NotImplemented if by and type(by[0]) is not Expr and getattr(by[0], "goes_first", False) else build(e, *by)
+    )
 
 
 def _reflected(build: Callable[[object, object], Expr]) -> Callable[[Expr, object], Expr]:

@@ -10,7 +10,9 @@ import ctypes
 import itertools
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -85,14 +87,30 @@ def _decoder(description: bytes) -> tuple[Callable[[int], list[Any]], Callable[[
     return read, write
 
 
+#: whether code may call functions that nobody has registered yet
+_later: ContextVar[bool] = ContextVar("registered later", default=False)
+
+
+@contextmanager
+def registered_later() -> Iterator[None]:
+    """Let code that is loaded inside of `with` call functions that are registered before it runs: a call of one that
+    is not raises BuildError."""
+    token = _later.set(True)
+    try:
+        yield
+    finally:
+        _later.reset(token)
+
+
 @cache
 def entry_of(name: str) -> int:
     """The address that generated code calls for the Python function of that name.
 
-    Raises BuildError if there is none. The function is looked up at each call, so a later registration
-    of the name counts.
+    Raises BuildError if there is none, except inside `registered_later`. The function is looked up at each call, so a
+    later registration of the name counts.
     """
-    get_global_func(name)
+    if not _later.get():
+        get_global_func(name)
 
     def run(slots: int, description: bytes) -> int:
         try:

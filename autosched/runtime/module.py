@@ -233,11 +233,11 @@ class Module(CompiledFunction):
             kernel=loaded[0],
         )
 
-    def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
+    def export_library(self, path: str | os.PathLike[str], fcompile: Any = None, **options: Any) -> None:
         """A library for programs without this one, and a C header: see `runtime.export`."""
         from autosched.runtime.export import export_library  # with the emitter of C
 
-        export_library(self, path, **options)
+        export_library(self, path, fcompile=fcompile, **options)
 
 
 class CheckedModule(Module):
@@ -282,7 +282,7 @@ class CheckedModule(Module):
     def save(self, path: str | os.PathLike[str]) -> None:
         raise self._unkept("save")
 
-    def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
+    def export_library(self, path: str | os.PathLike[str], fcompile: Any = None, **options: Any) -> None:
         raise self._unkept("export_library")
 
     def _report(self) -> np.ndarray[Any, Any]:

@@ -242,10 +242,10 @@ def from_dlpack(values: Any) -> NDArray:
 
     Raises UsageError for memory that NumPy cannot see.
     """
-    if type(values).__name__ == "PyCapsule":  # what `to_dlpack` gives
-        values = _Capsule(values)
+    is_capsule = type(values).__name__ == "PyCapsule"  # what `to_dlpack` gives
     try:
-        return numpyasarray(shared(values))
+        found = shared(_Capsule(values) if is_capsule else values)
+        return numpyasarray(_writable(found) if is_capsule else found)
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
         raise UsageError(
             f"its memory cannot be shared: {error}", asked="from_dlpack", legal="an array on the CPU with __dlpack__"
@@ -261,6 +261,20 @@ def shared(values: Any) -> Array:
         return np.from_dlpack(values.view(sys.modules["torch"].uint16)).view(numpy_dtype(BFLOAT16))
     found: Array = np.from_dlpack(values)
     return found
+
+
+def _writable(values: Array) -> Array:
+    """The same memory, to be written: NumPy takes that of capsules that cannot say so for read-only."""
+    return values if values.flags.writeable else np.asarray(_Writable(values))
+
+
+class _Writable:
+    """Memory that may be written, with NumPy's array interface."""
+
+    def __init__(self, values: Array) -> None:
+        self._kept = values
+        address, _ = values.__array_interface__["data"]
+        self.__array_interface__ = {**values.__array_interface__, "data": (address, False)}
 
 
 class _Capsule:

@@ -63,7 +63,7 @@ def by_name(value: Any, stage: Stage) -> Any:
     if isinstance(value, (Loop, TensorIntrin)):
         return value.name
     if isinstance(value, IterVar):
-        roots = (x.roots.get(x.former.get(value, value)) for x in stage.schedule.stages)
+        roots = (x.roots.get(x.former.get(value, value)) for x in (stage, *stage.schedule.stages))
         return next((loop.name for loop in roots if loop is not None), value.name)
     if isinstance(value, Expr):
         return formulas.factor_to_json(value)

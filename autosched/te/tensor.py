@@ -254,6 +254,11 @@ class Tensor(Unique, Arithmetic[Any]):
     def ndim(self) -> int:
         return len(self.shape)
 
+    @property
+    def goes_first(self) -> bool:
+        """Whether its operators say what an expression and it are together: of one with dimensions, on all elements."""
+        return self.ndim > 0
+
     def __getitem__(self, indices: object) -> Expr | TensorSlice:
         return TensorSlice(self, ())[indices]
 

@@ -198,12 +198,17 @@ def buffer_text(b: Any, text: ScriptExpr) -> str:
 
 
 def attrs_text(attrs: dict[str, Any]) -> str:
-    """Return the attributes that are plain data, as a dictionary."""
+    """Return the attributes that are plain data, or lists of them, as a dictionary."""
+
+    def is_plain(v: Any) -> bool:
+        return all(map(is_plain, v)) if isinstance(v, list) else isinstance(v, (bool, int, float, str))
 
     def value(v: Any) -> str:
+        if isinstance(v, list):
+            return f"[{', '.join(map(value, v))}]"
         return f"T.bool({v})" if isinstance(v, bool) else f'"{v}"' if isinstance(v, str) else str(v)
 
-    plain = {k: v for k, v in attrs.items() if isinstance(v, (bool, int, float, str))}
+    plain = {k: v for k, v in attrs.items() if is_plain(v)}
     return "{" + ", ".join(f'"{k}": {value(v)}' for k, v in plain.items()) + "}"
 
 

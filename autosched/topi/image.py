@@ -21,8 +21,15 @@ from autosched.topi.transform import _parse_layout, transpose
 # -- another size -------------------------------------------------------------------------------------
 
 
-def _place_of(size: int, out: int, mode: str, part: tuple[float, float], asked: str) -> tuple[int, int, int]:
-    """The i-th element of a result stands at (p*i + q) / r of the input."""
+_MODES = "half_pixel align_corners asymmetric pytorch_half_pixel tf_half_pixel_for_nn tf_crop_and_resize".split()
+#: (p, q, r): the i-th element of a result stands at (p*i + q) / r of the input
+_Place = tuple[Any, Any, Any]
+
+
+def _place_of(size: Any, out: Any, mode: str, part: tuple[float, float], asked: str) -> _Place:
+    """The places of a result's elements. Raises UsageError for an unknown mode."""
+    if not (isinstance(size, int) and isinstance(out, int)):
+        return _open_place(size, out, mode, asked)
     step, start = Fraction(size, out), Fraction(0)
     if mode in ("half_pixel", "pytorch_half_pixel"):
         start = step / 2 - Fraction(1, 2)
@@ -36,13 +43,30 @@ def _place_of(size: int, out: int, mode: str, part: tuple[float, float], asked: 
         start = low * (size - 1) if out > 1 else (low + high) * (size - 1) / 2
         step = (high - low) * (size - 1) / max(out - 1, 1) if out > 1 else Fraction(0)
     elif mode != "asymmetric":
-        modes = "half_pixel, align_corners, asymmetric, pytorch_half_pixel, tf_half_pixel_for_nn, tf_crop_and_resize"
-        raise UsageError(f"no coordinate_transformation_mode {mode!r}", asked=asked, legal=modes)
+        raise UsageError(f"no coordinate_transformation_mode {mode!r}", asked=asked, legal=", ".join(_MODES))
     r = (step.denominator * start.denominator) if start else step.denominator
     return int(step * r), int(start * r), r
 
 
-def _nearest(i: Expr, place: tuple[int, int, int], how: str, asked: str) -> Expr:
+def _open_place(size: Any, out: Any, mode: str, asked: str) -> _Place:
+    """The same where a length is known at run time only."""
+    size, out = as_expr(size), as_expr(out)
+    if mode == "half_pixel":
+        return 2 * size, size - out, 2 * out
+    if mode == "pytorch_half_pixel":
+        several = out > 1
+        return te.select(several, 2 * size, 0), te.select(several, size - out, 0), 2 * out
+    if mode == "align_corners":
+        return size - 1, 0, te.max(out - 1, 1)
+    if mode == "tf_half_pixel_for_nn":
+        return 2 * size, size, 2 * out
+    if mode == "asymmetric":
+        return size, 0, out
+    legal = f"sizes that are numbers, or one of {', '.join(m for m in _MODES if m != 'tf_crop_and_resize')}"
+    raise UsageError(f"{mode} of {size!r} elements to {out!r}", asked=asked, legal=legal)
+
+
+def _nearest(i: Expr, place: _Place, how: str, asked: str) -> Expr:
     p, q, r = place
     at = i * p + q
     if how == "floor":
@@ -60,7 +84,7 @@ def _nearest(i: Expr, place: tuple[int, int, int], how: str, asked: str) -> Expr
 
 
 def _resized(
-    x: Tensor, at: int, out: int, place: tuple[int, int, int], weights: Callable[[Expr], list[Expr]], first: int,
+    x: Tensor, at: int, out: Any, place: _Place, weights: Callable[[Expr], list[Expr]], first: int,
     exclude: bool, beyond: float | None,
 ) -> Tensor:  # fmt: skip
     """Another number of elements along one axis: sums of neighbours, those outside at the edge or left out."""
@@ -69,7 +93,7 @@ def _resized(
 
     def body(*i: Expr) -> Expr:
         low = simplify(te.floordiv(i[at] * p + q, r))
-        f = te.floormod(i[at] * p + q, r).astype(x.dtype) / te.const(r, x.dtype)
+        f = te.floormod(i[at] * p + q, r).astype(x.dtype) / as_expr(r).astype(x.dtype)
         taps = [low + first + t for t in range(2 - 2 * first)]
         by = weights(f)
         if exclude:
@@ -87,6 +111,12 @@ def _resized(
 
     shape = [out if k == at else d for k, d in enumerate(x.shape)]
     return te.compute(tuple(shape), body, name="resize", tag="injective")
+
+
+def _length(d: object) -> Any:
+    """A dimension as a number, or as it is where it is known at run time only."""
+    e = as_expr(d)
+    return int(e.value) if e.op == "const" else e
 
 
 def _linear_weights(f: Expr) -> list[Expr]:
@@ -115,7 +145,7 @@ def _resize(space: str, called: str) -> Callable[..., Tensor]:
         if method not in ("linear", "nearest_neighbor", "cubic"):
             raise UsageError(f"no method {method!r}", asked=asked, legal="linear, nearest_neighbor, cubic")
         axes = [names.index(x) for x in space]
-        counts = [number(d, asked) for d in pair(size, len(space), asked)]
+        counts = list(map(_length, pair(size, len(space), asked)))
         result = data.dtype if out_dtype is None else out_dtype
         beyond = extrapolation_value if mode == "tf_crop_and_resize" else None
         made = data
@@ -124,7 +154,7 @@ def _resize(space: str, called: str) -> Callable[..., Tensor]:
             made = te.compute(data.shape, lambda *i: data(*i).astype(sums), name="resize_wide", tag="elemwise")
         for n, (at, out) in enumerate(zip(axes, counts, strict=True)):
             part = (roi[n], roi[n + len(axes)]) if roi is not None and len(roi) == 2 * len(axes) else (0.0, 1.0)
-            place = _place_of(number(data.shape[at], asked), out, mode, part, asked)
+            place = _place_of(_length(data.shape[at]), out, mode, part, asked)
             if method == "nearest_neighbor":
                 how = rounding_method or ("round" if mode == "align_corners" else "floor")
                 made = _chosen(made, at, out, place, how, asked)
@@ -138,7 +168,7 @@ def _resize(space: str, called: str) -> Callable[..., Tensor]:
     resize.__doc__ = f"""Give {", ".join(space)} of an image another size.
 
     roi:    for mode tf_crop_and_resize, the part of the image: begins of {", ".join(space)}, then ends, from 0 to 1
-    size:   of the result, a number for each
+    size:   of the result, one for each; numbers, or sizes that a call knows (not in mode tf_crop_and_resize)
     layout: a letter for each dimension, blocks as in `layout_transform`
     method: linear, nearest_neighbor, cubic (with `bicubic_alpha`, neighbours outside left out by `bicubic_exclude`)
     rounding_method: of nearest_neighbor: round, floor, ceil, round_prefer_floor, round_prefer_ceil
@@ -146,7 +176,7 @@ def _resize(space: str, called: str) -> Callable[..., Tensor]:
     return resize
 
 
-def _chosen(x: Tensor, at: int, out: int, place: tuple[int, int, int], how: str, asked: str) -> Tensor:
+def _chosen(x: Tensor, at: int, out: Any, place: _Place, how: str, asked: str) -> Tensor:
     shape = [out if k == at else d for k, d in enumerate(x.shape)]
 
     def body(*i: Expr) -> Expr:

@@ -125,7 +125,6 @@ MODULES = {
     "contrib.pipeline_executor_build": _MODELS,
     "contrib.stackvm": "target llvm or c; autosched.runtime.interpreter runs a function without a compiler",
     "contrib.peak": "autosched.tune reports how far a program is from the roofline",
-    "contrib.tar": 'module.export_library("x.tar")',
     **dict.fromkeys(
         (f"contrib.{x}" for x in "cublas cublaslt cudnn hipblas miopen mkldnn mps nnpack rocblas thrust".split()),
         _EXTERN,

@@ -464,12 +464,6 @@ def num_child_stages(g: Group) -> int:
 attach(Group, group=property(lambda g: _innermost(g._schedule, set(g.stages), g)))
 
 
-@_of(Schedule)
-def primitive_record(s: Schedule) -> list[str]:
-    """The names of the primitives so far; `trace` has them with their arguments."""
-    return [instruction.kind for instruction in s.trace]
-
-
 def follow_loops(s: Schedule) -> None:
     """Compute stages that were put at a loop that has been split or fused since, at the inner part of it, or at the
     whole: as TVM does when it lowers."""

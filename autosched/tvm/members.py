@@ -1,6 +1,6 @@
 """Methods and attributes of TVM's objects that those of this package do not have: what there is instead.
 
-    s.schedule_record      MissingName: print(s.trace) lists every primitive with its arguments
+    s.get_block      MissingName: s[B] is the stage; te.create_prim_func and tir.Schedule have blocks
 
 `MissingName` is an AttributeError, so `hasattr` and `getattr` with a default work as for any other name.
 """
@@ -57,7 +57,6 @@ tell(
     Schedule,
     "te.Schedule",
     {
-        "schedule_record": "print(s.trace): every primitive with its arguments, always recorded",
         "get_block": "s[B] is the stage; te.create_prim_func and tir.Schedule have blocks",
         "get_loops": "s[B].leaf_iter_vars, and s[B].op.axis",
     },

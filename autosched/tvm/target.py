@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autosched.ir.attached import attach
@@ -85,8 +86,46 @@ def intel_graphics(model: str = "unknown", options: str = "") -> Target:
     return Target(f"opencl -keys=intel_graphics {options}".strip())
 
 
+#: board or phone -> the name of its chip, the machine, what its CPU has
+_ARM_BOARDS = {
+    "pixel2": ("snapdragon835", "arm64-linux-android", "+neon"),
+    "mate10": ("kirin970", "arm64-linux-android", "+neon"),
+    "mate10pro": ("kirin970", "arm64-linux-android", "+neon"),
+    "p20": ("kirin970", "arm64-linux-android", "+neon"),
+    "p20pro": ("kirin970", "arm64-linux-android", "+neon"),
+    "rasp3b": ("bcm2837", "armv7l-linux-gnueabihf", "+neon"),
+    "rasp4b": ("bcm2711", "armv8l-linux-gnueabihf", "+neon"),
+    "rasp4b64": ("bcm2711", "aarch64-linux-gnu", "+neon"),
+    "rk3399": ("rk3399", "aarch64-linux-gnu", "+neon"),
+    "ultra96": ("ultra96", "aarch64-linux-gnu", "+neon"),
+    "pynq": ("pynq", "armv7a-linux-eabi", "+vfp3,-d32,+thumb2,+neon"),
+    "stm32mp1": ("stm32mp1", "armv7a-linux-gnueabihf", "+neon,+vfp4,+thumb2"),
+}
+
+
+def arm_cpu(model: str = "unknown", options: str | Sequence[str] = "") -> Target:
+    """Return the target of an Arm CPU: of a board that is known by name, such as rasp4b64, or of this label.
+
+    `options` are more of the target's: `["-mtriple=aarch64-linux-gnu", "-mattr=+neon"]`.
+    """
+    chip, triple, attributes = _ARM_BOARDS.get(model, (model, "", ""))
+    board = [f"-mtriple={triple} -mattr={attributes}"] if triple else []
+    more = [options] if isinstance(options, str) else options
+    return Target(" ".join(filter(None, ["llvm -device=arm_cpu", f"-model={chip}", *board, *more])))
+
+
+def rasp(options: str | Sequence[str] = "") -> Target:
+    """Return the target of a Raspberry Pi 3B, as programs of TVM 0.5 call it."""
+    return arm_cpu("rasp3b", options)
+
+
+def bifrost(model: str = "unknown", options: str = "") -> Target:
+    """Return OpenCL with the label by which programs know Mali GPUs of the Bifrost kind."""
+    return Target(f"opencl -keys=bifrost -model={model} {options}".strip())
+
+
 _INSTEAD = dict.fromkeys(
-    ("arm_cpu", "bifrost", "hexagon", "rasp", "riscv_cpu", "rocm", "vta", "datatype", "list_tags"),
+    ("hexagon", "riscv_cpu", "rocm", "vta", "datatype", "list_tags"),
     'tvm.target.Target("llvm -mtriple=... -mcpu=...")',
 )
 __getattr__ = missing("target", globals(), _INSTEAD)

@@ -335,14 +335,15 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, factor_axis: int = 0) -
 
     The loop becomes axis `factor_axis` (negative: counted from the end) of the new tensor, which is
     returned; where a split is ragged, its last elements are the combiner's identity. The loops of
-    the new stage start anew, one reduce loop for each that was left; the spatial loops of the old
-    stage stay as they are. The order of a sum changes, so floats may round differently; a combiner of
-    one's own must be associative and commutative, which nothing checks. A reduction of tuples gives a
-    list of tensors.
+    the new stage start anew, one reduce loop for each that was left, which goes by its old axis, too:
+    those of other axes come before those of the same one. The spatial loops of the old stage stay as
+    they are. The order of a sum changes, so floats may round differently; a combiner of one's own
+    must be associative and commutative, which nothing checks. A reduction of tuples gives a list of
+    tensors.
     """
     computed(stage)
     loop = leaf(stage, reduce_loop)
-    others = [x for x in stage.loops if x.is_reduce and x is not loop]
+    others = _left_over(stage, loop)
     _factorable(s, stage, loop, others)
     rank = len(stage.axis) - len(stage.scatter_axes)  # the new axis is one of those that are computed one by one
     if isinstance(factor_axis, bool) or not isinstance(factor_axis, int) or not -rank - 1 <= factor_axis <= rank:
@@ -375,6 +376,7 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, factor_axis: int = 0) -
             partial.append(if_then_else(condition, e, nothing))
     op = ComputeOp(f"{stage.op.name}.rf", [a.extent for a in axes], axes, partial)
     factored = s.insert_stage(op.output_tensor, before=stage)
+    factored.former = stage.former_of({x.root: a for x, a in left.items() if x.root is not None})
 
     again = IterVar(f"{loop.name}.v", extents[loop], "reduce")
     indices = [a.var for a in stage.axis]
@@ -384,6 +386,15 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, factor_axis: int = 0) -
     totals = [make("reduce", e.dtype, (*partials, const(True), *inits), e.value.over([again])) for e in stage.body]
     stage.replace_reduction(again, tuple(totals), loop_extents(stage))
     return factored.tensor if op.num_outputs == 1 else list(op.outputs)
+
+
+def _left_over(stage: Stage, loop: Loop) -> list[Loop]:
+    """The other reduce loops: those first that have nothing to do with this one, axis by axis, then its relatives."""
+    others = [x for x in stage.loops if x.is_reduce and x is not loop]
+    families = [stage.made_of([stage.roots[a]]) for a in stage.reduce_axis]
+    own = {x for family in families if loop in family for x in family}
+    apart = {x: at for at, family in enumerate(families) for x in family if x not in own}
+    return sorted(others, key=lambda x: apart.get(x, len(families)))
 
 
 def _factorable(s: Schedule, stage: Stage, loop: Loop, others: Sequence[Loop]) -> None:

@@ -488,8 +488,8 @@ class Group:
         return [x for x in s.stages if x in found and not x.is_placeholder]
 
     def compute_at(self, parent: Any, scope: Any) -> Group:
-        """Compute all members at a loop of a consumer: those at the root, and those that the group put
-        elsewhere before. What is computed at a loop of a member, or inlined, stays so. Raises
+        """Compute all members at a loop of a consumer: those at the root, and those that this group, or another
+        one around it, put elsewhere before. What is computed at a loop of a member, or inlined, stays so. Raises
         ScheduleError as `Stage.compute_at` does.
         """
         for stage in reversed(self._loose()):
@@ -507,7 +507,17 @@ class Group:
         return self
 
     def _loose(self) -> list[Stage]:
-        return [x for x in self.stages if x.attach.kind == "root" or (x in self._moved and x.attach.kind == "at")]
+        """The members that are where they were at first, or where a group has put them, outside of this one."""
+        s, members = self._schedule, self.stages
+        by_groups = {x for g in s.groups for x in g._moved}
+        found = []
+        for x in members:
+            home = s.scans.home(x)
+            is_at_first = x.attach.kind == home.kind and x.attach.loop is home.loop
+            moves = x.attach.kind == "at" and x.attach.stage not in members and s.scans.part(x) != "update"
+            if x.attach.kind == "root" or (moves and (is_at_first or x in by_groups)):
+                found.append(x)
+        return found
 
     def __repr__(self) -> str:
         return f"Group({', '.join(x.name for x in self.stages)})"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Store
 from autosched.ir.visit import post_order
 from autosched.tvm._missing import missing
 from autosched.tvm.autotvm.record import decode
@@ -41,6 +42,31 @@ class _Touch:
 
     def row(self) -> list[int]:
         return [self.stride, -1, self.count, self.reuse, self.thread_count, self.thread_reuse]
+
+
+def _program(s: Any, args: Sequence[Any]) -> Program:
+    """The loops of a program without those that set what a reduction begins with, which AutoTVM does not look at: so
+    schedules of one computation have as many numbers, wherever their reduce loops are."""
+    p = program_of(s, args)
+    sums = {store: at for at, (store, _) in enumerate(p.stores) if _reads(store)}
+    last = {store.buffer: at for store, at in sums.items()}
+    first = {store for at, (store, _) in enumerate(p.stores) if store not in sums and at < last.get(store.buffer, 0)}
+    if not first:
+        return p
+    for x in p.loops:
+        x.inside = [access for access in x.inside if access.store not in first]
+    return Program(
+        [x for x in p.loops if x.inside],
+        [(store, around) for store, around in p.stores if store not in first],
+        [access for access in p.accesses if access.store not in first],
+        p.allocations,
+    )
+
+
+def _reads(store: Store) -> bool:
+    """Whether the value of a store is made of the element that was there."""
+    loads = [e for e in post_order((store.value,)) if e.op == "load" and e.value is store.buffer]
+    return any(e.args == store.indices for e in loads)
 
 
 def _level(x: Walked) -> int:
@@ -90,7 +116,7 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
 
     `take_log` takes the logarithm of the numbers. Raises UsageError for lengths that are no numbers.
     """
-    p, scaled = program_of(sch, args), _scaled(take_log)
+    p, scaled = _program(sch, args), _scaled(take_log)
     touches, arithmetic = _touches(p), {x: [0, 0, 0] for x in p.loops}
     for store, around in p.stores:
         for e in post_order((store.value,)) if around else ():
@@ -145,7 +171,7 @@ def get_flatten_name(fea: Rows | str) -> list[str]:
 def get_buffer_curve_sample_flatten(sch: Any, args: Sequence[Any], sample_n: int = 30) -> tuple[float, ...]:
     """Return, for each buffer that the innermost loops touch, four curves of `sample_n` points, two numbers for each:
     reuse over elements and back, iterations over elements and back, in logarithms."""
-    p = program_of(sch, args)
+    p = _program(sch, args)
     touches = _touches(p)
     deepest, inner, seen = max((x.depth for x in p.loops), default=0), set(), set()
     for x in reversed(p.loops):

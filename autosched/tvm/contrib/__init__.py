@@ -14,7 +14,7 @@ from autosched.tvm.contrib import _libraries, cblas, cc, clang, dlpack, mkl, nvc
 globals().update(_libraries.install(__name__))
 _missing = missing("contrib", globals(), {"popen_pool": "concurrent.futures"})
 #: models bring the tuner with them, the others are rarely used
-_ON_FIRST_USE = ("dnnl", "download", "graph_executor", "graph_runtime", "sparse", "tedd")
+_ON_FIRST_USE = ("dnnl", "download", "graph_executor", "graph_runtime", "sparse", "tar", "tedd")
 
 
 def __getattr__(name: str) -> Any:

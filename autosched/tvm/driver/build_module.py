@@ -17,6 +17,7 @@ from autosched.errors import UsageError
 from autosched.ir.attached import attach
 from autosched.ir.stmt import THREAD_TAGS, Buffer, For, Function, Launch, Produce, Seq, map_stmt, seq, walk
 from autosched.lowering.pipeline import Lowered, Structure, lower_structure
+from autosched.runtime.callbacks import registered_later
 from autosched.runtime.device import resolve_target
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import Schedule
@@ -41,15 +42,16 @@ def lower(
 
     With `simple_mode`, the loops are those of the schedule: every element by its indices, nothing partitioned,
     vectorized or unrolled yet. Otherwise all passes have run, also those of users (see `PassContext`). Inputs that are
-    not among the arguments follow them, and so do outputs if none of them is. Raises ScheduleError or LowerError.
+    not among the arguments follow them, and so do outputs if none of them is. The functions of a module keep their
+    names; a single one is called `name`. Raises ScheduleError or LowerError.
     """
     if isinstance(inp, (IRModule, Function, PrimFunc)):
-        module = inp if isinstance(inp, IRModule) else IRModule({inp.name: inp})
+        module = inp if isinstance(inp, IRModule) else IRModule({name: inp})
         loops = {k: f if isinstance(f, Function) else _lowered(f.closed.schedule, f.args, k) for k, f in module.items()}
         made = loops if simple_mode else {k: _finish(f, _target_for(f)) for k, f in loops.items()}
         return IRModule({k: _without_labels(f) for k, f in made.items()})
     s, tensors = _schedule_of(inp, args, binds)
-    f = _lowered(s, _completed(s, tensors, with_inputs=True), name, binds)
+    f = _lowered(s, _completed(s, tensors, with_inputs=True), name, _fitting(s, binds))
     is_done = simple_mode and not PassContext.current().option("tir.add_lower_pass")
     return IRModule({name: _without_labels(f if is_done else _finish(f, _target_for(s)))})
 
@@ -83,17 +85,18 @@ def build(
 
     Call the result with all arguments, outputs too: they are filled. If no output is among the arguments, all follow
     them, and a call may leave them out, and returns them. `target_host` and `runtime` change nothing: LLVM compiles the
-    host's code. Raises TargetError, LowerError, BuildError.
+    host's code. Python functions that it calls may be registered later. Raises TargetError, LowerError, BuildError.
     """
     if isinstance(inputs, dict) and len(inputs) == 1 and target is None:
         ((target, inputs),) = inputs.items()  # {target: module}
     to = resolve_target(target if target is not None else Target.current(allow_none=True) or "llvm")
     if isinstance(inputs, IRModule):
         inputs = IRModule({name: _for_target(f, to) for name, f in inputs.items()}, inputs.attrs)
-    if isinstance(inputs, (IRModule, Function, PrimFunc)):
-        return build_schedule(_for_target(inputs, to), to)
-    s, tensors = _schedule_of(inputs, args, binds)
-    return build_schedule(s, to, args=_completed(s, tensors), name=name, binds=binds)
+    with registered_later():
+        if isinstance(inputs, (IRModule, Function, PrimFunc)):
+            return build_schedule(_for_target(inputs, to), to)
+        s, tensors = _schedule_of(inputs, args, binds)
+        return build_schedule(s, to, args=_completed(s, tensors), name=name, binds=_fitting(s, binds))
 
 
 def schedule_to_module(
@@ -101,7 +104,22 @@ def schedule_to_module(
 ) -> IRModule:
     """The loops of a schedule before any pass, in a module. Raises ScheduleError or LowerError."""
     s, tensors = _schedule_of(sch, args, binds)
-    return IRModule({name: _lowered(s, _completed(s, tensors, with_inputs=True), name, binds)})
+    return IRModule({name: _lowered(s, _completed(s, tensors, with_inputs=True), name, _fitting(s, binds))})
+
+
+def _fitting(s: Schedule, binds: Mapping[Tensor, Any] | None) -> dict[Tensor, Any] | None:
+    """The buffers of a schedule's tensors: where one says how long a tensor is whose length is a size, that is left to
+    each call."""
+
+    def fits(b: Buffer, t: Tensor) -> bool:
+        pairs = zip(b.shape, t.shape, strict=True)
+        return all(x is y or (x.op == "const" and y.op != "const") for x, y in pairs)
+
+    def fitting(t: Tensor, b: Any) -> Any:
+        is_open = isinstance(b, Buffer) and len(b.shape) == t.ndim and fits(b, t)
+        return replace(b, shape=t.shape) if is_open else b
+
+    return None if binds is None else {t: fitting(t, b) for t, b in binds.items() if t in s}
 
 
 def _completed(s: Schedule, args: Sequence[Any], with_inputs: bool = False) -> list[Any]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from autosched.errors import RecordError, UsageError
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, const, make
 from autosched.ir.simplify import Analyzer, is_integer_index
 from autosched.ir.stmt import (
     Allocate,
@@ -70,7 +70,7 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
 def _loops_of(node: Any) -> Any:
     """Functions of blocks, and modules of them, as loops: these are compared."""
     if isinstance(node, PrimFunc):
-        loops: Function = lower(node, simple_mode=True)[node.name]
+        loops: Function = lower(node, name=node.name, simple_mode=True)[node.name]
         return _plain(replace(loops, attrs=node.attrs))
     if isinstance(node, Function):
         return _plain(node)
@@ -101,6 +101,8 @@ def _plain(f: Function) -> Function:
     return replace(f, body=body)
 
 
+#: comparisons that say which of two numbers is the larger one
+_ORDERED = ("lt", "le", "gt", "ge")
 #: types of indices, whose arithmetic is that of numbers in both
 _OF_PLACES = ("int32", "int64")
 
@@ -113,6 +115,10 @@ def _plain_expr(an: Analyzer, root: Expr) -> Expr:
     def change(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
         if e.op == "likely":
             return args[0]
+        if e.op in _ORDERED and all(map(is_integer_index, args)) and not is_integer_index(e):
+            a, b = args if e.op in ("lt", "le") else reversed(args)
+            least = 0 if e.op in ("le", "ge") else 1  # a <= b and a + 1 <= b, as 0 <= b - a - 1
+            return make("le", e.dtype, (const(0), an.simplify(b - a - least)))
         if e.op == "cast" and _is_place(e) and _is_place(e.args[0]):
             return args[0]
         if not any(map(is_integer_index, args)) or is_integer_index(e):
@@ -247,8 +253,10 @@ class _Comparison:
     def _functions(self, a: Function, b: Function) -> bool:
         if len(a.params) != len(b.params) or a.outputs != b.outputs or len(a.sizes) != len(b.sizes):
             return False
-        for x, y in zip(a.sizes, b.sizes, strict=True):
-            self._pair(x, y)
+        lengths = [(x, y) for p, q in zip(a.params, b.params, strict=True) for x, y in zip(p.shape, q.shape)]
+        for x, y in (*((x, y) for x, y in lengths if x in a.sizes and y in b.sizes), *zip(a.sizes, b.sizes)):
+            if x not in self.partner and y not in self.back:  # by the shapes that they are read off
+                self._pair(x, y)
         return (
             all(map(self._define, a.params, b.params))
             and _attributes(a) == _attributes(b)

@@ -56,7 +56,15 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None, **kwargs
     args = tuple(ops) if isinstance(ops, (list, tuple)) else (ops,)
     numbers = [a for a in args if isinstance(a, Expr) and a.op == "var"]
     made = _tir.create_prim_func([a for a in args if a not in numbers], **kwargs)
-    return replace(made, args=args) if numbers else made
+    free = {t for op in _te.Graph.of(made.schedule.outputs).ops for t in _free_of_layout(op)}
+    found = [at for at, a in enumerate(args) if a in free]
+    attrs = {**made.attrs, **({"layout_free_buffers": found} if found else {})}
+    return replace(made, args=args, attrs=attrs)
+
+
+def _free_of_layout(op: Any) -> Any:
+    """The tensors that an operation's attributes let tuners lay out anew."""
+    return getattr(op, "attrs", {}).get("layout_free_placeholders", ())
 
 
 indexdiv = floordiv
@@ -83,6 +91,6 @@ add = spelled("+", operator.add)
 subtract = spelled("-", operator.sub)
 multiply = spelled("*", operator.mul)
 
-from autosched.tvm.te import hybrid, schedule, tensor  # noqa: E402
+from autosched.tvm.te import hybrid, recorded, schedule, tensor  # noqa: E402
 
 __getattr__ = missing("te", globals())

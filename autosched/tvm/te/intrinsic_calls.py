@@ -155,10 +155,30 @@ def _parameters(fcompute: Any) -> list[str]:
     return [] if is_open else [p.name for p in parameters]
 
 
+def cache_write(self: Schedule, tensor: Any, scope: str = "global", keep_loops: bool = False) -> Any:
+    """As `Schedule.cache_write`. A stage that still is as a call of an intrinsic made it gives the intrinsic to the
+    cache."""
+    first = tensor[0] if isinstance(tensor, (list, tuple)) and tensor else tensor
+    stage = self[first]
+    is_new = stage.op in _computed_by and stage.intrinsic is not None and not stage.relations
+    is_new = is_new and all(x.kind in ("serial", "tensorize") and not x.pragmas for x in stage.loops)
+    is_new = is_new and stage.attach.kind == "root" and keep_loops is False
+    return _cache_write(self, tensor, scope, True if is_new else keep_loops)
+
+
+_cache_write = Schedule.cache_write
+attach(Schedule, cache_write=cache_write)
+
+
 def create_schedule(ops: Any) -> Schedule:
-    """`autosched.create_schedule`; what is computed by an intrinsic's call is tensorized."""
+    """`autosched.create_schedule`; what is computed by an intrinsic's call is tensorized, and the steps of a scan are
+    a group."""
     s = _create_schedule(ops)
     of_tvm.add(s)
+    for stage in s.scans.stages:
+        steps = [s[op] for op in stage.op.steps]  # type: ignore[attr-defined]
+        read = dict.fromkeys(x for step in steps for x in s.reads(step) if x not in steps)
+        s.create_group(outputs=list(stage.op.update), inputs=list(read)).attach_stage = stage  # type: ignore[attr-defined]
     for stage in s.stages:
         if stage.op in _computed_by:
             intrinsic, inner = _computed_by[stage.op]

@@ -12,12 +12,14 @@ from autosched.ir.calls import call_extern as call_extern
 from autosched.ir.calls import call_intrin as _call_intrin
 from autosched.ir.calls import call_llvm_intrin as call_llvm_intrin
 from autosched.ir.calls import call_llvm_pure_intrin as call_llvm_pure_intrin
-from autosched.ir.calls import call_packed as call_packed
+from autosched.ir.calls import call_packed as _call_packed
 from autosched.ir.calls import call_pure_extern as call_pure_extern
 from autosched.ir.expr import Expr, as_expr
 from autosched.ir.expr import logical_and as logical_and
 from autosched.ir.expr import logical_not as logical_not
 from autosched.ir.expr import logical_or as logical_or
+from autosched.ir.functions import get_global_func as _get_global_func
+from autosched.ir.functions import register_func as _register_func
 from autosched.te import *  # noqa: F403
 from autosched.tvm._missing import missing
 from autosched.tvm.te import add as add
@@ -51,6 +53,25 @@ def call_intrin(dtype: Any, func_name: str, *args: Any, span: Any = None) -> Exp
 
 
 call_pure_intrin = call_intrin
+
+
+def call_packed(func_name: str, *args: Any, dtype: Any = "int32") -> Expr:
+    """`autosched.ir.calls.call_packed`; texts among the arguments reach the function, too.
+
+    They are no values of a program: the call is one of `f('text', _)`, a function that has them already.
+    """
+    texts = [x if isinstance(x, str) else None for x in args]
+    if texts.count(None) == len(texts):
+        return _call_packed(func_name, *args, dtype=dtype)
+
+    def with_texts(*others: Any) -> Any:
+        rest = iter(others)
+        return _get_global_func(func_name)(*(next(rest) if x is None else x for x in texts))
+
+    called = f"{func_name}({', '.join('_' if x is None else repr(x) for x in texts)})"
+    _register_func(called, with_texts, override=True)
+    return _call_packed(called, *(x for x in args if not isinstance(x, str)), dtype=dtype)
+
 
 shift_left = spelled("<<", operator.lshift)
 shift_right = spelled(">>", operator.rshift)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
+from autosched import te
 from autosched import topi as _core
+from autosched.ir.buffers import row_major_offset
+from autosched.ir.expr import as_expr, is_const
+from autosched.te.tensor import Tensor
+from autosched.topi.arguments import Dim, product, unravel
 from autosched.topi.elementwise import BINARY
 from autosched.tvm._missing import also_at, missing
 from autosched.tvm.promotion import by_tvm_rules
@@ -17,6 +23,21 @@ from autosched.tvm.topi import tag as tag
 from autosched.tvm.topi import utils as utils
 from autosched.tvm.topi import vision as vision
 from autosched.tvm.topi.utils import InvalidShapeError as InvalidShapeError
+
+
+def reshape(a: Tensor, newshape: Sequence[Dim]) -> Tensor:
+    """As `autosched.topi.reshape`; a shape of fewer elements takes the first ones, as in TVM."""
+    shape = [as_expr(d) for d in newshape]
+    there, wanted = product(a.shape), product(shape)
+    if not is_const(there) or not is_const(wanted) or not 0 < wanted.value < there.value:
+        return _core.reshape(a, newshape)
+    return te.compute(
+        tuple(shape),
+        lambda *i: a(*unravel(row_major_offset(i, shape), a.shape)),
+        name="T_reshape",
+        tag=tag.INJECTIVE,
+    )
+
 
 # what this package has under a name of its own stays
 globals().update({name: value for name, value in vars(_core).items() if name not in globals() and name[0] != "_"})

@@ -99,6 +99,15 @@ def test_numpy_shares_memory_both_ways() -> None:
         nd.from_dlpack("text")
 
 
+def test_memory_of_a_capsule_may_be_written() -> None:
+    x, out = X.copy(), np.zeros((3, 4), np.float32)
+    given, result = nd.from_dlpack(x.__dlpack__()), nd.from_dlpack(out.__dlpack__())
+    del x
+    increment("llvm")(given, result)
+    np.testing.assert_array_equal(out, X + 1)
+    np.testing.assert_array_equal(nd.from_dlpack(result.to_dlpack()).numpy(), X + 1)
+
+
 def test_memory_outlives_whoever_made_it() -> None:
     a = nd.from_dlpack(nd.array(X))
     seen = np.from_dlpack(a)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from topi_check import check, given
 
-from autosched import build, te, topi
+from autosched import build, create_schedule, te, topi
 from autosched.errors import UsageError
 
 DRAW = np.random.default_rng(0)
@@ -203,3 +203,33 @@ def test_schedules_have_tvms_names_and_store_nothing_in_between() -> None:
 def test_what_does_not_fit_is_said(make: Callable[..., Any], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         make(*given(A))
+
+
+def test_slices_of_lengths_that_a_call_knows() -> None:
+    """One program for all lengths, with NumPy's slices: ends beyond the array, from behind, and none."""
+    n = te.var("n")
+    a = te.placeholder((n, 3), name="a")
+    for part in (
+        slice(1, 4),
+        slice(-3, None),
+        slice(2, -1),
+        slice(None, None, 2),
+        slice(None, None, -1),
+        slice(4, 0, -2),
+    ):
+        b = topi.strided_slice(a, [part.start], [part.stop], [part.step or 1])
+        program = build(create_schedule(b), args=[a, b])
+        for length in (3, 5, 8):
+            x = np.arange(3 * length, dtype="float32").reshape(length, 3)
+            np.testing.assert_array_equal(program(x), x[part])
+    b = topi.strided_slice(a, [-2], [-1], slice_mode="size")
+    np.testing.assert_array_equal(te.reference([a, b], [x])[0], x[-2:])
+    first, last = te.var("first"), te.var("last")
+    ends = te.placeholder((first, last), name="ends")
+    of = topi.strided_slice(te.compute((4, 6, 8), lambda i, j, k: i * 48 + j * 8 + k), [first], [last + 1], axes=[1])
+    c = te.compute(of.shape, lambda i, j, k: of(i, j, k) + ends(0, 0), name="c")
+    program = build(create_schedule(c), args=[ends, c])
+    whole = np.arange(4 * 6 * 8).reshape(4, 6, 8)
+    for low, high in ((1, 4), (2, 2), (3, 9)):
+        given = np.zeros((low, high), "int32")
+        np.testing.assert_array_equal(program(given.astype("float32")), whole[:, low : high + 1])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from topi_check import check, given
 
+import autosched
 from autosched import te
 from autosched.errors import UsageError
 from autosched.te.tensor import Tensor
@@ -226,3 +227,23 @@ def test_batches_of_matrices() -> None:
 def test_what_does_not_fit_is_said(make: Callable[..., Tensor], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         make(*given(BOXES, VALID.astype(np.float32)))
+
+
+@pytest.mark.parametrize("mode", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])
+@pytest.mark.parametrize("method", ["nearest_neighbor", "linear", "cubic"])
+def test_sizes_of_images_that_a_call_knows(mode: str, method: str) -> None:
+    """The same as of numbers: one program for all sizes, of the image and of the result."""
+    h, w, oh, ow = (te.var(name) for name in ("h", "w", "oh", "ow"))
+    size, wide = te.placeholder((oh, ow), name="size"), te.placeholder((1, 2, h, w), name="wide")
+    options = {"method": method, "coordinate_transformation_mode": mode, "rounding_method": "round"}
+    made = image.resize2d(wide, None, (oh, ow), **options)
+    of_call = te.compute(made.shape, lambda *i: made(*i) + 0 * size(i[2], i[3]), name="of_call")
+    program = autosched.build(autosched.create_schedule(of_call), args=[wide, size, of_call])
+    for shape, to in (((3, 5), (7, 4)), ((4, 4), (1, 1)), ((6, 2), (3, 9))):
+        x = np.random.default_rng(1).random((1, 2, *shape), "float32")
+        fixed = te.placeholder(x.shape, name="fixed")
+        want = image.resize2d(fixed, None, to, **options)
+        expected = te.reference([fixed, want], [x])[0]
+        np.testing.assert_allclose(program(x, np.zeros(to, "float32")), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(UsageError, match="tf_crop_and_resize of 3 elements to oh"):
+        image.resize1d(te.placeholder((1, 1, 3)), (0, 1), (oh,), "NCW", method, "tf_crop_and_resize")

@@ -116,6 +116,25 @@ def test_a_sum_of_sums() -> None:
     np.testing.assert_allclose(tvm.build(s, [A, B, C])(a, b), np.einsum("ikxr,jkr->ijx", a, b), rtol=1e-5)
 
 
+def test_a_cache_takes_the_intrinsic() -> None:
+    A, B, intrinsic = te.placeholder((8, 16), name="A"), te.placeholder((8, 16), name="B"), add(16)
+    C = te.compute((8, 16), lambda i: intrinsic(A[i, 0:16], B[i, 0:16]), name="C")
+    s = te.create_schedule(C.op)
+    CL = s.cache_write(C, "local")
+    AL = s.cache_read(A, "local", CL)
+    outer, _ = s[C].split(C.op.axis[0], 2)
+    s[CL].compute_at(s[C], outer)
+    s[AL].compute_at(s[CL], CL.op.axis[0])
+    loops = str(tvm.lower(s, [A, B, C], simple_mode=True))
+    assert "called_add" in loops and "C_local" in loops and "A_local" in loops
+    a, b = RNG.random((2, 8, 16), "float32")
+    np.testing.assert_array_equal(tvm.build(s, [A, B, C])(a, b), a + b)
+    s = te.create_schedule(C.op)
+    s[C].split(C.op.axis[0], 2)
+    with pytest.raises(tvm.TVMError, match=r"C.ax0 \(tensorize\) is marked, and the loops start anew"):
+        s.cache_write(C, "local")
+
+
 def test_calls_that_cannot_be() -> None:
     A, B, intrinsic = te.placeholder((8, 4, 32), name="A"), te.placeholder((8, 32), name="B"), add(16)
     k = te.reduce_axis((0, 4), name="k")

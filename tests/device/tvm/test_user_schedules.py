@@ -53,7 +53,8 @@ def test_loops_of_a_stage() -> None:
     assert attrs[yi].iter_type == kinds.Vectorized and attrs[xi].iter_type == kinds.Unrolled
     assert attrs[fused].iter_type == kinds.Parallelized and attrs[fused].bind_thread is None
     assert attrs[xi].pragma_keys == ["auto_unroll_max_step"] and attrs[xi].pragma_values == [16]
-    assert s.primitive_record == ["tile", "fuse", "vectorize", "unroll", "parallel", "pragma"]
+    done = ["vanilla", "split", "split", "reorder", "fuse", "vectorize", "unroll", "parallel", "pragma"]
+    assert s.primitive_record == done and len(s.schedule_record) == len(done)
 
 
 def test_loops_on_threads() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from autosched import tvm
 from autosched.errors import BuildError, DeviceError, FileError, UsageError
 from autosched.tvm import te
-from autosched.tvm.contrib import cblas, clang, dnnl, mkl, nvcc, pickle_memoize, random, sparse, tedd, utils
+from autosched.tvm.contrib import cblas, clang, dnnl, mkl, nvcc, pickle_memoize, random, sparse, tar, tedd, utils
 
 A = te.placeholder((4, 6), name="A")
 CALLS: list[int] = []  #: not in a closure, whose parts count among the arguments
@@ -250,6 +251,37 @@ def test_a_session_with_this_machine(tmp_path: Path) -> None:
         remote.upload(b"abc", "../x")
     with pytest.raises(DeviceError, match="there is no remote execution\n  rpc.LocalSession"):
         tvm.rpc.connect("10.0.0.1", 9090)
+
+
+def test_archives(tmp_path: Path) -> None:
+    function = tvm.build(te.create_schedule(te.compute((4, 6), lambda i, j: A[i, j] + 1.0, name="b").op), [A], "llvm")
+    function.export_library(str(tmp_path / "lib.tar"), tar.tar)
+    np.testing.assert_array_equal(
+        tvm.runtime.load_module(str(tmp_path / "lib.tar"))(np.ones((4, 6), "float32")), np.full((4, 6), 2.0)
+    )
+    for name in ("a.o", "b.txt"):
+        (tmp_path / name).write_text(name)
+    assert tar.tar.output_format == "tar"
+    tar.tar(str(tmp_path / "two.tar"), [str(tmp_path / "a.o"), tmp_path / "b.txt"])
+    tar.untar(str(tmp_path / "two.tar"), str(tmp_path / "out"))
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["a.o", "b.txt"]
+    with utils.tempdir() as temp:
+        given = ["c.o", str(tmp_path / "two.tar")]
+        found = tar.normalize_file_list_by_unpacking_tars(temp, given)
+        assert found[0] == "c.o" and [Path(f).read_text() for f in found[1:]] == ["a.o", "b.txt"]
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "a.o").write_text("")
+    with pytest.raises(UsageError, match="two of the files are called a.o"):
+        tar.tar(tmp_path / "x.tar", [tmp_path / "a.o", tmp_path / "more" / "a.o"])
+    with pytest.raises(FileError, match="No such file"):
+        tar.tar(tmp_path / "x.tar", [tmp_path / "none.o"])
+    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+        archive.add(tmp_path / "a.o", arcname="../outside.o")
+    with pytest.raises(FileError, match="outside"):
+        tar.untar(tmp_path / "bad.tar", tmp_path / "out")
+    assert not (tmp_path / "outside.o").exists()
+    with pytest.raises(FileError, match="could not be opened"):
+        tar.untar(tmp_path / "a.o", tmp_path / "out")
 
 
 def test_paths_and_programs(tmp_path: Path) -> None:

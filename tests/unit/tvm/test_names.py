@@ -191,3 +191,14 @@ def test_importing_loads_no_compiler_driver_or_model() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     heavy = {"llvmlite", "pyopencl", "pandas", "xgboost", "sklearn", "optuna", "scipy", "rich", "importlib.metadata"}
     assert not heavy & set(done.stdout.split())
+
+
+def test_targets_by_the_names_of_boards() -> None:
+    board = tvm.target.arm_cpu("rasp4b64", ["-num-cores=4"])
+    assert (board.mtriple, board.model, board.num_threads) == ("aarch64-linux-gnu", "bcm2711", 4)
+    assert "arm_cpu" in board.keys and "gpu" not in board.keys and board.mattr == ["+neon"]
+    assert (
+        tvm.target.arm_cpu().model == "unknown" and tvm.target.arm_cpu("mine", "-mcpu=cortex-a72").mcpu == "cortex-a72"
+    )
+    assert tvm.target.rasp() == tvm.target.arm_cpu("rasp3b")
+    assert {"bifrost", "gpu"} <= set(tvm.target.bifrost().keys)

@@ -76,3 +76,39 @@ def test_alignment_is_read_back() -> None:
     sch = tir.Schedule(tvm.script.from_source(text.replace("[[0, 0, 16, 1]]", "[0]")))
     with pytest.raises(ScheduleError, match=r"buffer_dim_align is a list of \[buffer, .*\], and not 0"):
         sch.compute_inline("B")
+
+
+def test_comparisons_and_sizes_in_any_form() -> None:
+    def padded(condition: str, sizes: str = "n, m") -> tvm.ir.PrimFunc:
+        first, second = sizes.split(", ")
+        text = f"""
+@T.prim_func
+def main(a: T.handle, b: T.handle):
+    T.func_attr({{"tir.noalias": True}})
+    {first} = T.int32()
+    {second} = T.int32()
+    A = T.match_buffer(a, (m, n))
+    B = T.match_buffer(b, (m, n))
+    for i, j in T.grid(m, n):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = T.if_then_else({condition}, A[vi - 1, vj], T.float32(0))
+"""
+        return tvm.script.from_source(text, {"T": tvm.script.tir})
+
+    asked = padded("1 <= vi and vi < 9")
+    for other in ("vi >= 1 and vi - 1 < 8", "0 < vi and 8 >= vi", "vi > 0 and 9 > vi"):
+        assert tvm.ir.structural_equal(padded(other, "m, n"), asked)
+        assert tvm.ir.structural_hash(padded(other)) == tvm.ir.structural_hash(asked)
+    for other in ("1 < vi and vi < 9", "1 <= vi and vi <= 9", "1 <= vj and vi < 9", "vi < 9 and 1 <= vi"):
+        assert not tvm.ir.structural_equal(padded(other), asked)
+
+
+def test_inputs_that_tuners_may_lay_out() -> None:
+    a, b = te.placeholder((4, 8), name="A"), te.placeholder((4, 8), name="B")
+    c = te.compute((4, 8), lambda i, j: a[i, j] + b[i, j], name="C", attrs={"layout_free_placeholders": [b]})
+    f = te.create_prim_func([a, b, c])
+    assert f.attrs["layout_free_buffers"] == [1]
+    assert tvm.ir.structural_equal(tvm.script.from_source(f.script()), f)
+    plain = te.create_prim_func([a, b, te.compute((4, 8), lambda i, j: a[i, j] + b[i, j], name="C")])
+    assert "layout_free_buffers" not in plain.attrs and not tvm.ir.structural_equal(plain, f)

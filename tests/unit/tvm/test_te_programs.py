@@ -10,7 +10,8 @@ import pytest
 from autosched import tvm
 from autosched.errors import LowerError, ScheduleError
 from autosched.ir.expr import Expr
-from autosched.tvm import te, tir
+from autosched.runtime import registry
+from autosched.tvm import te, tir, topi
 
 
 def product(n: int = 16) -> tuple[te.Tensor, te.Tensor, te.Tensor, te.IterVar]:
@@ -218,3 +219,154 @@ def test_buffers_of_an_intrinsic_go_by_number() -> None:
     assert (made.buffers[0], made.buffers[1]) == (made.buffers[x], made.buffers[z])
     with pytest.raises(KeyError):
         made.buffers[2]
+
+
+def test_a_group_inside_another_is_put_elsewhere() -> None:
+    x = te.compute((6, 4), lambda i, j: i + j, name="x")
+    y = te.compute((6, 4), lambda i, j: x[i, j] + 1, name="y")
+    z = te.compute((6, 4), lambda i, j: y[i, j] + 2, name="z")
+    s = te.create_schedule(z.op)
+    inner = s.create_group(outputs=x, inputs=x, include_inputs=True)
+    outer = s.create_group(outputs=y, inputs=x, include_inputs=True)
+    outer.compute_at(s[z], z.op.axis[0])
+    assert s[x].attach_stage is s[z] and s[y].attach_stage is s[z]
+    inner.compute_at(s[y], y.op.axis[1])
+    assert s[x].attach_stage is s[y] and s[x].attach_ivar is y.op.axis[1]
+    bounds = te.schedule.InferBound(s)
+    assert [int(bounds[a].extent) for a in (*x.op.axis, *y.op.axis)] == [1, 1, 1, 4]
+    outer.compute_at(s[z], z.op.axis[1])
+    assert s[y].attach_ivar is z.op.axis[1] and s[x].attach_stage is s[y]
+    np.testing.assert_array_equal(tvm.build(s, [z])(), np.add.outer(np.arange(6), np.arange(4)) + 3)
+
+
+def test_the_steps_of_a_scan_are_a_group() -> None:
+    x, state = te.placeholder((6, 4), name="x"), te.placeholder((6, 4), name="state")
+    first = te.compute((1, 4), lambda _, i: x[0, i], name="first")
+    one = te.compute((6, 4), lambda t, i: state[t - 1, i] + x[t, i], name="one")
+    two = te.compute((6, 4), lambda t, i: one[t, i] * 2, name="two")
+    step = te.compute((6, 4), lambda t, i: two[t, i] + 1, name="step")
+    total = te.scan(first, step, state, inputs=[x])
+    s = te.create_schedule(total.op)
+    steps = s[step].group
+    assert steps is not None and s[one].group is s[two].group is steps and s[first].group is None
+    assert steps.attach_stage is s[total]
+    part = s.create_group(outputs=two, inputs=[state, x])
+    assert part.group is steps and s[one].group is s[two].group is part
+    part.compute_at(s[step], step.op.axis[1])
+    assert part.attach_stage is s[step] and {s[t].attach_ivar for t in (one, two)} == {step.op.axis[1]}
+    given = np.arange(24, dtype="float32").reshape(6, 4) % 5
+    want = given.copy()
+    for t in range(1, 6):
+        want[t] = (want[t - 1] + given[t]) * 2 + 1
+    np.testing.assert_array_equal(tvm.build(s, [x, total])(given), want)
+
+
+def test_the_schedule_after_each_primitive() -> None:
+    A, B, C, k = product(32)
+    s = te.create_schedule(C.op)
+    assert s.primitive_record == ["vanilla"] and len(s.schedule_record) == 1
+    *_, xi = s[C].tile(*C.op.axis, 8, 4)
+    s[C].split(k, nparts=2)
+    s[C].vectorize(xi)
+    assert s.primitive_record == ["vanilla", "split", "split", "reorder", "split_by_nparts", "vectorize"]
+    loops = [[loop.name for loop in made[C].leaf_iter_vars] for made in s.schedule_record]
+    assert loops == [
+        ["i", "j", "k"],
+        ["i.outer", "i.inner", "j", "k"],
+        ["i.outer", "i.inner", "j.outer", "j.inner", "k"],
+        ["i.outer", "j.outer", "i.inner", "j.inner", "k"],
+        ["i.outer", "j.outer", "i.inner", "j.inner", "k.outer", "k.inner"],
+        ["i.outer", "j.outer", "i.inner", "j.inner", "k.outer", "k.inner"],
+    ]
+    assert [made[C].loops[0].name for made in s.schedule_record[-2:]] == ["i.outer", "i.outer"]
+    assert s.schedule_record[-1] is not s and "vectorized" in str(
+        tvm.lower(s.schedule_record[-1], [A, B, C], simple_mode=True)
+    )
+    with pytest.raises(IndexError):
+        s.schedule_record[6]
+
+
+def test_a_function_of_a_script_is_called_main_once_lowered() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] + 1, name="B")
+    f = te.create_prim_func([A, B]).with_attr("global_symbol", "add_one")
+    assert list(tvm.lower(f)) == ["main"] and list(tvm.lower(f, name="plus")) == ["plus"]
+    assert list(tvm.lower(tvm.IRModule({"add_one": f}))) == ["add_one"]
+    np.testing.assert_array_equal(tvm.build(tvm.lower(f), target="llvm")(np.ones(8, "float32")), np.full(8, 2.0))
+
+
+def test_a_number_of_the_call_in_front_of_a_tensor() -> None:
+    x, A = te.var("x", "float32"), te.placeholder((3, 4), name="A")
+    one = te.compute((1,), lambda i: te.const(2.0, "float32"), name="one")
+    for made in (x - A, x * A + one[0], (x < A).astype("float32")):
+        assert isinstance(made, te.Tensor) and [int(d) for d in made.shape] == [3, 4]
+    B = topi.nn.relu(x - A)
+    given = np.arange(12, dtype="float32").reshape(3, 4)
+    np.testing.assert_array_equal(tvm.build(te.create_schedule(B.op), [x, A, B])(5.0, given), np.maximum(5 - given, 0))
+
+
+def test_partial_sums_go_by_the_axes_of_the_sum() -> None:
+    A, k1, k2 = te.placeholder((5, 6, 7), name="A"), te.reduce_axis((0, 6), "k1"), te.reduce_axis((0, 7), "k2")
+    B = te.compute((5,), lambda i: te.sum(A[i, k1, k2], axis=[k1, k2]), name="B")
+    s = te.create_schedule(B.op)
+    _, inner = s[B].split(k1, factor=4)
+    BF = s.rfactor(B, inner)
+    assert [a.name for a in BF.op.reduce_axis] == ["k2", "k1.outer"]
+    s[BF].split(k2, factor=3)
+    s[B].unroll(k1)
+    calls = [(i.stage, *i.args) for i in s.trace]
+    assert calls[-2:] == [("B.rf", "k2"), ("B", "k1.inner.v")]
+    given = np.random.default_rng(1).random((5, 6, 7), dtype="float32")
+    np.testing.assert_allclose(tvm.build(s, [A, B])(given), given.sum((1, 2)), rtol=1e-5)
+
+
+def test_a_python_function_may_be_registered_after_the_build() -> None:
+    A = te.placeholder((4,), name="A")
+    C = te.extern((4,), [A], lambda ins, outs: tir.call_packed("test.registered_later", ins[0], outs[0]), name="C")
+    program = tvm.build(te.create_schedule(C.op), [A, C], "llvm")
+    a, c = np.arange(4, dtype="float32"), np.zeros(4, "float32")
+    with pytest.raises(tvm.TVMError, match="no Python function is registered under that name"):
+        program(a, c)
+
+    @tvm.register_func("test.registered_later")
+    def double(x, y):
+        y.copyfrom(x.numpy() * 2)
+
+    try:
+        program(a, c)
+        np.testing.assert_array_equal(c, 2 * a)
+    finally:
+        registry.remove_global_func("test.registered_later")
+
+
+def test_buffers_of_one_length_for_tensors_of_any() -> None:
+    n = te.size_var("n")
+    A, other = te.placeholder((n, 4), name="A"), te.placeholder((n,), name="other")
+    B = te.compute((n, 4), lambda i, j: A[i, j] * 2, name="B")
+    binds = {A: tir.decl_buffer((3, 4), name="mine"), other: tir.decl_buffer((3,))}
+    program = tvm.build(te.create_schedule(B.op), [A, B], binds=binds)
+    for length in (3, 5):
+        a = np.arange(4 * length, dtype="float32").reshape(length, 4)
+        np.testing.assert_array_equal(program(a), 2 * a)
+    with pytest.raises(LowerError, match=r"the buffer's shape is \[3, 5\]"):
+        tvm.build(te.create_schedule(B.op), [A, B], binds={A: tir.decl_buffer((3, 5))})
+
+
+def test_texts_among_the_arguments_of_a_call() -> None:
+    seen: list[tuple[str, float, str]] = []
+
+    @tvm.register_func("test.labelled", override=True)
+    def labelled(label, value, unit):
+        seen.append((label, value, unit))
+        return len(label)
+
+    A = te.placeholder((2,), name="A")
+    B = te.compute((2,), lambda i: tir.call_packed("test.labelled", 'it\'s "x"', A[i], "ms"), name="B")
+    s = te.create_schedule(B.op)
+    np.testing.assert_array_equal(tvm.build(s, [A, B], "llvm")(np.array([1, 2], "float32")), [8, 8])
+    assert seen == [('it\'s "x"', 1.0, "ms"), ('it\'s "x"', 2.0, "ms")]
+    text = str(te.create_prim_func([A, B]))
+    assert "test.labelled" in text
+    again = tvm.script.from_source(text)
+    np.testing.assert_array_equal(tvm.build(again, target="llvm")(np.array([3, 4], "float32")), [8, 8])
+    assert [value for _, value, _ in seen[2:]] == [3.0, 4.0]

@@ -332,3 +332,18 @@ def test_ranges_of_types() -> None:
 
     assert get_dtype_range("uint8") == (0, 255)
     assert get_dtype_range("float16") == (-65504, 65504)
+
+
+def test_a_shape_of_fewer_elements_takes_the_first() -> None:
+    x = np.arange(50, dtype="float32").reshape(2, 5, 5)
+    A = te.placeholder(x.shape, name="A")
+    for shape in ((1, 32), (7, 7), (50,), (5, -1)):
+        B = topi.reshape(A, shape)
+        count = 50 if -1 in shape else int(np.prod(shape))
+        np.testing.assert_array_equal(te.reference([A, B], [x])[0], x.reshape(-1)[:count].reshape(shape))
+        np.testing.assert_array_equal(
+            tvm.build(te.create_schedule(B.op), [A, B])(x), x.reshape(-1)[:count].reshape(shape)
+        )
+    for shape in ((8, 7), (0, 3), (-2, -5)):
+        with pytest.raises(UsageError):
+            topi.reshape(A, shape)

@@ -60,6 +60,25 @@ def test_features_of_loops() -> None:
         feature.get_itervar_feature(te.create_schedule(W.op), [V, W])
 
 
+def test_as_many_features_wherever_the_reduce_loop_is() -> None:
+    found = []
+    for at in range(4):
+        s, args = matmul(16)
+        C = args[2]
+        loops = [*s[C].split(s[C].op.axis[0], factor=4), s[C].op.axis[1]]
+        loops.insert(at, s[C].op.reduce_axis[0])
+        s[C].reorder(*loops)
+        rows = feature.get_itervar_feature(s, args)
+        assert [[part[0] for part in row[3:]] for row in rows] == [["A_0", "B_0", "C_0", "C_1"]] * 4
+        assert {part[0]: part[1:5] for part in rows[at]}["C_0"][0] == 0  # the sums stay where they are, step by step
+        found.append(len(feature.flatten_itervar_feature(rows)))
+    assert len(set(found)) == 1
+    A = te.placeholder((8,), name="A")
+    twice = te.compute((8,), lambda i: A[i] + A[7 - i], name="twice")
+    (row,) = feature.get_itervar_feature(te.create_schedule(twice.op), [A, twice])
+    assert [part[0] for part in row[3:]] == ["A_0", "A_1", "twice_0"]
+
+
 def test_curves_and_small_functions() -> None:
     assert metric.mean_curve([1, 3]).tolist() == [1, 2]
     assert metric.recall_curve([1, 0, 2]).tolist() == [0, 1, 1] and metric.recall_curve([2, 0], top=1).tolist() == [
