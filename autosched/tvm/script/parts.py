@@ -18,6 +18,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import Arithmetic, Expr, as_expr, const
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import Buffer, Stmt, load
+from autosched.tvm._missing import MissingName
 
 # -- what a script is read into ---------------------------------------------------------------------------
 
@@ -209,3 +210,24 @@ def parsed_type(text: str) -> ast.expr | None:
         return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+class Unread:
+    """A decorated function or class with a name of TVM's that is not here: what is done with it raises the error."""
+
+    def __init__(self, name: str, error: MissingName) -> None:
+        self._name, self._error = name, error
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._error
+
+    def __getitem__(self, key: Any) -> Any:
+        raise self._error
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._error
+
+    def __repr__(self) -> str:
+        return f"the script {self._name}, which was not read ({self._error.asked}: {self._error.legal}),"
