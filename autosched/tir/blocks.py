@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from autosched.errors import ScheduleError, UsageError, with_line
+from autosched.ir.visit import pre_order
 from autosched.schedule.primitive import PRIMITIVES
-from autosched.schedule.primitives import marks as pragmas
 from autosched.schedule.primitives.place import exchange
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -37,6 +37,7 @@ from autosched.te.tensor import Tensor
 from autosched.tir import factoring, rearranging, sampling
 from autosched.tir.module import IRModule, PrimFunc, block_names, copied
 from autosched.tir.refused import REFUSED
+from autosched.tir.remarks import Annotations
 
 _INIT, _UPDATE, _ROOT = "_init", "_update", "root"
 
@@ -48,7 +49,7 @@ class Block:
     name: str
 
 
-class BlockSchedule(sampling.Sampling):
+class BlockSchedule(sampling.Sampling, Annotations):
     """A schedule of the functions of a module, in terms of blocks and loops.
 
     mod:                a PrimFunc, or an IRModule of them, which stays as it is; in a template, its Schedule, which is
@@ -84,6 +85,7 @@ class BlockSchedule(sampling.Sampling):
         self._whole: set[str] = set()  # blocks all of whose loops are shown
         self._attrs: dict[str, Any] = dict(mod.attrs) if isinstance(mod, IRModule) else {}
         self._template = mod if isinstance(mod, Schedule) else None
+        self._of_template: dict[tuple[str, str], dict[str, Any]] = {}
         self._functions = {} if isinstance(mod, Schedule) else copied(mod)
         self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
 
@@ -100,6 +102,10 @@ class BlockSchedule(sampling.Sampling):
     def schedule(self) -> Schedule:
         """The schedule underneath, of the function that is being worked on."""
         return self._template if self._template is not None else self._functions[self._working].schedule
+
+    @property
+    def _remarks(self) -> dict[tuple[str, str], dict[str, Any]]:  # type: ignore[override]
+        return self._of_template if self._template is not None else self._functions[self._working].remarks
 
     @property
     def mod(self) -> IRModule:
@@ -234,9 +240,9 @@ class BlockSchedule(sampling.Sampling):
         raise ScheduleError(why, asked=with_line(asked), legal=legal or f"blocks: {listed}") from None
 
     def _buffers(self, stage: Stage) -> list[Tensor]:
-        """The tensors that a block reads, in order of first appearance; through what is inlined into it."""
+        """The tensors that a block reads, in order of first appearance (of `A[B[i]]`, A); through what is inlined."""
         found: dict[Tensor, None] = {}
-        for t in stage.reads_of_body():
+        for t in (e.value for e in pre_order(stage.body) if e.op == "read"):
             host = self.schedule.stage(t)
             inner = self._buffers(host) if host.attach.kind == "inline" else [t]
             found.update(dict.fromkeys(inner))
@@ -273,6 +279,7 @@ class BlockSchedule(sampling.Sampling):
     ) -> list[Loop]:
         """See `Stage.split_into`."""
         owner = self._owner("split", [loop])
+        self._unremarked("split", [loop])
         if len(factors) == 1:
             return [loop]
         guests = self._guests(loop)
@@ -283,6 +290,7 @@ class BlockSchedule(sampling.Sampling):
     def fuse(self, *loops: Loop, preserve_unit_iters: bool = True) -> Loop:
         """See `Stage.fuse`."""
         owner = self._owner("fuse", loops)
+        self._unremarked("fuse", loops)
         for loop in loops[:-1]:
             inside = self.schedule.attached_at(loop)
             if inside:
@@ -546,22 +554,6 @@ class BlockSchedule(sampling.Sampling):
             loop = loops[0]
         assert isinstance(loop, Loop)
         self._do(loop.stage, "tensorize", loop, tensor_intrin)
-
-    def annotate(self, block_or_loop: Block | Loop, ann_key: str, ann_val: Any = None) -> None:
-        """Give a loop a pragma, by `pragma_` and its name (see `Stage.pragma`), or a block `double_buffer_scope` (see
-        `Stage.double_buffer`)."""
-        if isinstance(block_or_loop, Block) and ann_key == "double_buffer_scope":
-            stage = self._stage(block_or_loop)
-            self._buffer(stage, stage.op.outputs, ann_val or 0, "annotate")
-            self._do(stage, "double_buffer")
-        elif isinstance(block_or_loop, Block) or not ann_key.startswith("pragma_"):
-            legal = "annotate(loop, 'pragma_..', value), annotate(block, 'double_buffer_scope', 0)"
-            means = "belongs to a loop" if ann_key.startswith("pragma_") else "means nothing here"
-            self._refuse(f"annotate({ann_key!r})", f"{ann_key!r} {means}", legal)
-        else:
-            name = ann_key.removeprefix("pragma_")
-            value = None if ann_val == 1 and name not in pragmas.COUNTS else ann_val  # 1: "do it"
-            self._do(block_or_loop.stage, "pragma", block_or_loop, name, pragma_value=value)
 
     def can_decompose_padding(self, block: Block, loop: Loop) -> bool:
         """Whether `decompose_padding` would take the block: never, since lowering cuts such loops by itself."""

@@ -10,10 +10,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "loops belong to one stage each, and those of two stages are not made one",
         "compute_at or reverse_compute_at: one block inside the other's loops",
     ),
-    "unannotate": (
-        "a trace only adds, and what was asked of a loop stays asked",
-        "annotate(loop, key, value) with another value; or a schedule made anew",
-    ),
     "loop_partition": (
         "lowering cuts loops into borders and interior by itself",
         "annotate(loop, 'pragma_loop_partition_hint', 0) where it should not",

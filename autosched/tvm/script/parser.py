@@ -25,6 +25,7 @@ from autosched.ir.simplify import simplify
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, Store, While
 from autosched.ir.visit import post_order
 from autosched.tir.module import IRModule
+from autosched.tir.remarks import plain
 from autosched.tvm._missing import MissingName
 from autosched.tvm.expressions import bound
 from autosched.tvm.promotion import by_tvm_rules
@@ -465,6 +466,8 @@ class _Function(Reader):
                 loop = ir.var(name, of, "loop")
                 self.loops[loop] = (start, stop)
                 made.append((loop, start, stop))
+                kept = {k: plain(v) for k, v in over.annotations.items() if not k.startswith("pragma_")}
+                self.signature.remarks.update({loop: kept} if kept else {})
             if isinstance(node.target, ast.Name) and len(made) > 1:
                 self.names[node.target.id] = tuple(loop for loop, _, _ in made)
             else:

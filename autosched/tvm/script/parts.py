@@ -51,6 +51,10 @@ class Block:
     def name_hint(self) -> str:
         return self.name
 
+    @property
+    def annotations(self) -> dict[str, Any]:
+        return self.attrs
+
     def same_as(self, other: object) -> bool:
         return self is other
 
@@ -69,6 +73,8 @@ class Signature:
     params: dict[str, Buffer | Expr | Handle] = field(default_factory=dict)
     buffers: list[Buffer] = field(default_factory=list)  #: of the whole function
     attrs: dict[str, Any] = field(default_factory=dict)
+    #: loop -> annotations that ask nothing of it
+    remarks: dict[Expr, dict[str, Any]] = field(default_factory=dict)
 
 
 # -- memory -------------------------------------------------------------------------------------------------

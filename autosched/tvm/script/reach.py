@@ -27,7 +27,7 @@ from autosched.ir.stmt import (
     read_buffers,
     walk,
 )
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, pre_order
 from autosched.lowering.bounds import Region, interval
 from autosched.lowering.sliding import loop_free
 from autosched.tvm.script.parts import Block
@@ -78,7 +78,7 @@ def accesses(s: Any, an: Analyzer) -> list[Access]:
         if isinstance(s, Store):
             found.append(Access(s.buffer, s.indices, True, around, conditional))
         if not isinstance(s, Allocate):
-            for e in post_order(expressions(s)):
+            for e in pre_order([s.value, *s.indices] if isinstance(s, Store) else expressions(s)):
                 if e.op == "load":
                     found.append(Access(e.value, e.args, False, around, conditional))
         inside = (*around, s.var) if isinstance(s, (For, Let)) else around

@@ -10,12 +10,13 @@ from autosched.errors import Illegal
 from autosched.ir.stmt import Buffer, For
 from autosched.schedule.kinds import scope_of
 from autosched.tir.blocks import Block as BlockRV
+from autosched.tir.remarks import plain
 from autosched.tvm.script import copying, inlining, moving
 from autosched.tvm.script.beginning import decompose_reduction
 from autosched.tvm.script.calls import recorded
 from autosched.tvm.script.parts import Block, Signature
 from autosched.tvm.script.reach import NotHere
-from autosched.tvm.script.walking import everything, outermost_blocks, with_buffers
+from autosched.tvm.script.walking import everything, outermost_blocks, with_buffers, with_other
 
 
 class TreeBlocks:
@@ -95,6 +96,31 @@ class TreeBlocks:
         if buffer in self._tree.signature.params.values():
             raise NotHere(f"{buffer.name} is an output: it is global memory", "cache_write(block, 0, scope)")
         self._exchange(buffer, replace(buffer, scope=self._scope_named(storage_scope)))
+
+    @recorded
+    def annotate(self, block_or_loop: Any, ann_key: str, ann_val: Any = None) -> None:
+        """Annotate a block or a loop: the annotation is kept, and means nothing."""
+        self._remark(block_or_loop, lambda kept: {**kept, str(ann_key): plain(ann_val)})
+
+    @recorded
+    def unannotate(self, block_or_loop: Any, ann_key: str) -> None:
+        """Take an annotation back."""
+
+        def left(kept: dict[str, Any]) -> dict[str, Any]:
+            if ann_key not in kept:
+                raise NotHere(f"there is no {ann_key!r}", f"annotations: {', '.join(kept) or 'none'}")
+            return {k: v for k, v in kept.items() if k != ann_key}
+
+        self._remark(block_or_loop, left)
+
+    def _remark(self, block_or_loop: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        if isinstance(block_or_loop, (BlockRV, str)):
+            b = self._block_of(block_or_loop)
+            self._tree = replace(self._tree, body=with_other(self._tree.body, b, replace(b, attrs=change(b.attrs))))
+            return
+        var, signature = self._loop(block_or_loop).var, self._tree.signature
+        remarks = {**signature.remarks, var: change(signature.remarks.get(var, {}))}
+        self._tree = replace(self._tree, signature=replace(signature, remarks=remarks))
 
     def _exchange(self, old: Buffer, new: Buffer) -> None:
         own = [new if x is old else x for x in self._tree.signature.buffers]

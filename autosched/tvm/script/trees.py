@@ -296,6 +296,9 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
         found = self._loop(loop)
         if found.kind != "serial" or found.pragmas:
             self._refuse(f"{verb}({loop.name})", f"it is marked: {found.kind}", "a loop without marks")
+        kept = self._tree.signature.remarks.get(found.var)
+        if kept and verb in ("split", "fuse"):
+            self._refuse(f"{verb}({loop.name})", f"it is annotated: {', '.join(kept)}", "unannotate(loop, key) first")
         if verb in ("split", "fuse") and not is_const(found.start, 0):
             self._refuse(f"{verb}({loop.name})", f"it begins at {found.start!r}", "a loop from 0 on")
         return found

@@ -344,3 +344,31 @@ def test_functions_are_alike_whose_scripts_are() -> None:
     sch = tir.Schedule(two_readers)
     text = sch.mod.script()
     assert tvm.ir.structural_hash(from_source(text)) == tvm.ir.structural_hash(sch.mod)
+
+
+def test_annotations_are_read_back() -> None:
+    sch = tir.Schedule(tiles)
+    i = loop(sch, "tile")
+    sch.annotate(i, "stage", [0, 1])
+    with pytest.raises(ScheduleError, match="it is annotated: stage"):
+        sch.split(i, [2, 2])
+    sch.annotate("tile", "kind", "of its own")
+    assert sch.get(sch.get_block("tile")).annotations == {"kind": "of its own"}
+    sch.unannotate("tile", "kind")
+    sch.unannotate(i, "stage")
+    with pytest.raises(ScheduleError, match="there is no 'stage'"):
+        sch.unannotate(i, "stage")
+    sch.split(i, [2, 2])
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in T.serial(8, annotations={"stage": [0, {"by": 1.5}], "pragma_auto_unroll_max_step": 4}):
+        with T.block("B"):
+            T.block_attr({"kind": "copy"})
+            v = T.axis.spatial(8, i)
+            B[v] = A[v]
+"""
+    sch = tir.Schedule(from_source(text))
+    assert [x.pragmas for x in sch.get_loops("B")] == [("auto_unroll_max_step=4",)]
+    assert "\"stage\": [0, {'by': 1.5}]" in sch.mod.script() and "\"kind\": 'copy'" in sch.mod.script()
+    assert from_source(sch.mod["main"].script()).remarks == sch.mod["main"].remarks != {}

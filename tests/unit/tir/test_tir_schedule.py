@@ -551,7 +551,7 @@ def case_no_dimension(s: tir.Schedule) -> None:
 
 
 def case_annotated_block(s: tir.Schedule) -> None:
-    s.annotate(s.get_block("B"), "vectorize_by", 16)
+    s.annotate(s.get_block("B"), "pragma_vectorize_by", 16)
 
 
 def case_probabilities(s: tir.Schedule) -> None:
@@ -683,3 +683,34 @@ def test_a_block_whose_loops_were_changed_has_no_axes_to_map() -> None:
     sch.split(sch.get_loops("C")[0], [None, 4])
     with pytest.raises(ScheduleError, match="loops of C were split"):
         sch.transform_block_layout(sch.get_block("C"), lambda i, j, k: (i, j, k))
+
+
+def test_annotations_are_kept_and_mean_nothing() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    before = str(lower(sch.mod["main"].schedule, list(sch.mod["main"].args)))
+    y, x = sch.get_loops("D")
+    sch.annotate(y, "software_pipeline_stage", [0, 1])
+    sch.annotate(x, "told", {"by": "nobody", "times": 3})
+    sch.annotate("C", "kind", "matmul")
+    f, text = sch.mod["main"], sch.mod.script()
+    assert str(lower(f.schedule, list(f.args))) == before
+    assert 'for y in range(24, annotations={"software_pipeline_stage": [0, 1]}):' in text
+    assert "for x in range(12, annotations={\"told\": {'by': 'nobody', 'times': 3}}):" in text
+    assert "T.block_attr({\"kind\": 'matmul'})" in text
+    assert sch.copy().mod.script() == text
+    sch.unannotate("C", "kind")
+    sch.unannotate(y, "software_pipeline_stage")
+    assert "kind" not in sch.mod.script() and "pipeline" not in sch.mod.script()
+    assert "pipeline" in f.script()
+    outer, _ = sch.split(y, [None, 4])
+    assert sch.get_loops("D")[0] is outer
+
+
+def test_buffers_count_from_outside() -> None:
+    index = te.placeholder((4,), dtype="int32", name="J")
+    a = te.placeholder((9,), name="A")
+    b = te.compute((4,), lambda i: a[index[i]] + 1, name="B")
+    sch = tir.Schedule(tir.create_prim_func([index, a, b]))
+    assert "T.reads(A[0:9], J[i_1])" in sch.mod.script()
+    copies = [sch.cache_read("B", "A", "global").name, sch.cache_read("B", 1, "global").name]
+    assert copies == ["A_global", "J_global"]
