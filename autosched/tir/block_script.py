@@ -138,7 +138,11 @@ class _Blocks(Statements):
         real = self.real[stage]
         body = real.body[0]
         apart = stage.init is not None or bool(stage.scatter_axes)
-        label = self.blocks[stage] + (part or ("_update" if apart else ""))
+        label, first = self.blocks[stage], self.f.first_values.get(self.blocks[stage])
+        if first is None:
+            label += part or ("_update" if apart else "")
+        elif part:
+            label = first
         reduced = body.op in REDUCTIONS
         shown = [a for a in stage.axis if part or a not in stage.scatter_axes]
         with ExitStack() as scope:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.ir.visit import pre_order
+from autosched.schedule.formulas import Layout
 from autosched.schedule.primitive import PRIMITIVES
 from autosched.schedule.primitives.place import exchange
 from autosched.schedule.schedule import Schedule
@@ -37,6 +38,7 @@ from autosched.te.tensor import Tensor
 from autosched.tir import factoring, rearranging, sampling
 from autosched.tir.module import IRModule, PrimFunc, block_names, copied
 from autosched.tir.refused import REFUSED
+from autosched.tir.related import Related
 from autosched.tir.remarks import Annotations
 
 _INIT, _UPDATE, _ROOT = "_init", "_update", "root"
@@ -49,7 +51,7 @@ class Block:
     name: str
 
 
-class BlockSchedule(sampling.Sampling, Annotations):
+class BlockSchedule(sampling.Sampling, Annotations, Related):
     """A schedule of the functions of a module, in terms of blocks and loops.
 
     mod:                a PrimFunc, or an IRModule of them, which stays as it is; in a template, its Schedule, which is
@@ -106,6 +108,11 @@ class BlockSchedule(sampling.Sampling, Annotations):
     @property
     def _remarks(self) -> dict[tuple[str, str], dict[str, Any]]:  # type: ignore[override]
         return self._of_template if self._template is not None else self._functions[self._working].remarks
+
+    @property
+    def _first_values(self) -> dict[str, str]:
+        """Block -> the name of the block that begins its reduction, where that has one of its own."""
+        return {} if self._template is not None else self._functions[self._working].first_values
 
     @property
     def mod(self) -> IRModule:
@@ -173,7 +180,7 @@ class BlockSchedule(sampling.Sampling, Annotations):
         stage = self._stage(block)
         loops = self._shown(stage)
         name = block.name if isinstance(block, Block) else str(block)
-        if stage.init is not None and name.endswith(_INIT):
+        if stage.init is not None and (name.endswith(_INIT) or name == self._first_values.get(self._block(stage).name)):
             parted_at = stage.init.outside
             if parted_at not in stage.loops:
                 why = f"{parted_at.full_name} was split or fused away afterwards"
@@ -194,27 +201,6 @@ class BlockSchedule(sampling.Sampling, Annotations):
             return list(stage.loops)
         return rearranging.repeating(self.schedule, stage)
 
-    def get_child_blocks(self, block_or_loop: Block | Loop) -> list[Block]:
-        """Return the blocks inside a loop, or inside the root block, in order of computation."""
-        if isinstance(block_or_loop, Block) and block_or_loop.name != _ROOT:
-            return []
-        blocks = map(self._block, self._stored())
-        return [b for b in blocks if isinstance(block_or_loop, Block) or block_or_loop in self.get_loops(b)]
-
-    def get_producers(self, block: Block) -> list[Block]:
-        """Return the blocks whose results a block reads."""
-        read = {t.op for t in self._buffers(self._stage(block))}
-        return [self._block(x) for x in self._stored() if x.op in read]
-
-    def get_consumers(self, block: Block) -> list[Block]:
-        """Return the blocks that read a block's results."""
-        op = self._stage(block).op
-        return [self._block(x) for x in self._stored() if any(t.op is op for t in self._buffers(x))]
-
-    def get_output_blocks(self, scope_block: Block | str = _ROOT) -> list[Block]:
-        """Return the blocks that write results of the function."""
-        return [self._block(x) for x in self._stored() if x.is_output]
-
     def _stored(self) -> list[Stage]:
         return [x for x in self.schedule.stages if not x.is_placeholder and x.attach.kind != "inline"]
 
@@ -226,6 +212,7 @@ class BlockSchedule(sampling.Sampling, Annotations):
         if name in self._inner:
             return self._stage(self._inner[name][0])
         found = {n: x for x, n in block_names(self.schedule).items()}
+        name = next((f"{n}{_INIT}" for n, first in self._first_values.items() if first == name not in found), name)
         for part in ("", _INIT, _UPDATE):
             stage = found.get(name.removesuffix(part)) if name.endswith(part) else None
             if stage is None or (part and stage.init is None):
@@ -494,8 +481,8 @@ class BlockSchedule(sampling.Sampling, Annotations):
         """Change the layout of a buffer that a block writes, or reads: see `Stage.transform_layout`.
 
         buffer:    `("write", 0)`, `("read", 1)`, a name or a tensor
-        index_map: a function of the indices, or a `tir.IndexMap`; the block that computes the buffer gets the loops of
-                   the new indices
+        index_map: a function of the indices, or a `tir.IndexMap`. The block that computes the buffer keeps its loops
+                   where the new indices are digits of the old ones; else it gets the loops of the new ones
         pad_value: what padding holds: a number; without it, copies of the last element
         """
         pad_value = getattr(pad_value, "value", pad_value)
@@ -513,7 +500,12 @@ class BlockSchedule(sampling.Sampling, Annotations):
         mapping = index_map
         if hasattr(index_map, "map_indices"):
             mapping = lambda *indices: list(index_map.map_indices(indices))  # noqa: E731
-        self._do(self.schedule.stage(tensor), "transform_layout", mapping, pad_value=pad_value)
+        owner = self.schedule.stage(tensor)
+        before = [x for x in owner.loops if not x.is_reduce]
+        extents, plain = list(tensor.shape), before == [owner.roots[a] for a in owner.axis]
+        self._do(owner, "transform_layout", mapping, pad_value=pad_value)
+        if before and plain:
+            rearranging.as_before(self.schedule.apply, owner, before, extents, Layout.of(mapping, len(extents)))
 
     def transform_block_layout(self, block: Block, index_map: Any) -> None:
         """Give a block a loop for each new index, which is a sum of its loops such as `i * 128 + j`."""

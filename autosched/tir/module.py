@@ -75,6 +75,7 @@ class PrimFunc(Printed):
     attrs: dict[str, Any] = field(default_factory=dict)
     #: (block, loop or "") -> annotations that mean nothing here, by name; see `remarks`
     remarks: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    first_values: dict[str, str] = field(default_factory=dict)  #: block -> the block that begins its reduction, by name
 
     @property
     def params(self) -> tuple[Any, ...]:

@@ -15,14 +15,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "annotate(loop, 'pragma_loop_partition_hint', 0) where it should not",
     ),
     "sample_partitioned_tile": ("only tilings without conditions are drawn", "sample_perfect_tile(loop, n)"),
-    "reorder_block_iter_var": (
-        "the axes of a block have no order of execution: its loops do",
-        "reorder(loops); or transform_layout for the order in memory",
-    ),
-    "set_axis_separator": (
-        "memory has one dimension here",
-        "transform_layout with te.AXIS_SEPARATOR between the indices, which is accepted and changes nothing",
-    ),
     "reindex_cache_read": (_EDITS, "cache_read, and transform_layout(copy, ('write', 0), index_map)"),
     "reindex_cache_write": (_EDITS, "cache_write, and transform_layout(block, ('write', 0), index_map)"),
     "cache_inplace": ("a tensor is computed once and not overwritten", "cache_read or cache_write"),

@@ -1,8 +1,10 @@
-"""Annotations of blocks and loops: those that ask something of a loop are pragmas, others are kept and printed."""
+"""Calls that change nothing that is computed: annotations, which are kept and printed unless they ask something of a
+loop; the order of axes, and where dimensions are parted, which are checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from autosched.schedule.primitives import marks as pragmas
@@ -23,6 +25,8 @@ class Annotations:
         def _block(self, stage: Any) -> Any: ...
 
         def _do(self, stage: Any, kind: str, *args: Any, **options: Any) -> Any: ...
+
+        def _buffers(self, stage: Any) -> list[Any]: ...
 
         def _buffer(self, stage: Any, buffers: Any, which: Any, asked: str) -> Any: ...
 
@@ -58,6 +62,38 @@ class Annotations:
             legal = f"annotations: {', '.join(kept) or 'none'}"
             self._refuse(f"unannotate({key!r})", why, "annotate it with another value" if asked_of else legal)
         del kept[key]
+
+    def reorder_block_iter_var(self, block: Any, new_order: Sequence[int]) -> None:
+        """Check an order of a block's axes. It changes nothing: loops have an order of execution, axes have none.
+
+        Raises ScheduleError unless each of them is in it, once.
+        """
+        count = len(self._axes(block))
+        if sorted(plain(list(new_order))) != list(range(count)):
+            why = f"{list(new_order)} is no order of {count} axes"
+            self._refuse("reorder_block_iter_var(..)", why, f"each of 0 to {count - 1}, once")
+
+    def set_axis_separator(self, block: Any, buffer: Any, axis_separators: Sequence[int]) -> None:
+        """Check the places where a buffer's dimensions are parted. It changes nothing: memory has one dimension here.
+
+        Raises ScheduleError unless the places rise, from 0 to the number of dimensions.
+        """
+        which = buffer[1] if isinstance(buffer, tuple) else buffer
+        found, places = self._accessed(block, buffer, which), plain(list(axis_separators or ()))
+        rising = all(a < b for a, b in pairwise(places))
+        if not rising or not all(isinstance(p, int) and 0 <= p <= len(found.shape) for p in places):
+            why = f"{places} are no places between {len(found.shape)} dimensions"
+            self._refuse("set_axis_separator(..)", why, f"rising numbers, 0 to {len(found.shape)}")
+
+    def _axes(self, block: Any) -> Sequence[Any]:
+        stage = self._stage(block)
+        return [*stage.axis, *stage.reduce_axis]
+
+    def _accessed(self, block: Any, buffer: Any, which: Any) -> Any:
+        stage = self._stage(block)
+        read, written = self._buffers(stage), list(stage.op.outputs)
+        known = {"read": read, "write": written}.get(buffer[0], []) if isinstance(buffer, tuple) else [*written, *read]
+        return self._buffer(stage, known, which, "set_axis_separator")
 
     def _place(self, block_or_loop: Any) -> tuple[str, str]:
         if isinstance(block_or_loop, Loop):

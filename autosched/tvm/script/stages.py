@@ -114,7 +114,9 @@ def as_prim_func(signature: Signature, body: Any, attrs: dict[str, Any]) -> Prim
         s.verify()
     except AutoschedError as error:
         raise NoStages(f"{error.asked}: {error.why}") from None
-    return PrimFunc(args, s, attrs, _remarks(signature, leaves))
+    begun = {leaf.name: leaf.init.block.name for leaf in leaves if leaf.init is not None}
+    named = {name: first for name, first in begun.items() if first != f"{name}_init"}
+    return PrimFunc(args, s, attrs, _remarks(signature, leaves), named)
 
 
 def _remarks(signature: Signature, leaves: Sequence[Leaf]) -> dict[tuple[str, str], dict[str, Any]]:

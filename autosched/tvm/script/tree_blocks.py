@@ -10,7 +10,7 @@ from autosched.errors import Illegal
 from autosched.ir.stmt import Buffer, For
 from autosched.schedule.kinds import scope_of
 from autosched.tir.blocks import Block as BlockRV
-from autosched.tir.remarks import plain
+from autosched.tir.remarks import Annotations, plain
 from autosched.tvm.script import copying, inlining, moving
 from autosched.tvm.script.beginning import decompose_reduction
 from autosched.tvm.script.calls import recorded
@@ -112,6 +112,18 @@ class TreeBlocks:
             return {k: v for k, v in kept.items() if k != ann_key}
 
         self._remark(block_or_loop, left)
+
+    reorder_block_iter_var = recorded(Annotations.reorder_block_iter_var)
+    set_axis_separator = recorded(Annotations.set_axis_separator)
+
+    def _axes(self, block: Any) -> Sequence[Any]:
+        return self._block_of(block).axes
+
+    def _accessed(self, block: Any, buffer: Any, which: Any) -> Buffer:
+        b = self._block_of(block)
+        read, written = copying.buffers_read(b), copying.buffers_written(b)
+        known = {"read": read, "write": written}.get(buffer[0], []) if isinstance(buffer, tuple) else [*written, *read]
+        return self._one_of(b, known, which)
 
     def _remark(self, block_or_loop: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         if isinstance(block_or_loop, (BlockRV, str)):

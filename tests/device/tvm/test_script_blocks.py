@@ -372,3 +372,27 @@ def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     assert [x.pragmas for x in sch.get_loops("B")] == [("auto_unroll_max_step=4",)]
     assert "\"stage\": [0, {'by': 1.5}]" in sch.mod.script() and "\"kind\": 'copy'" in sch.mod.script()
     assert from_source(sch.mod["main"].script()).remarks == sch.mod["main"].remarks != {}
+
+
+def test_first_values_keep_their_name() -> None:
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8, 12), "float32"), D: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("begin"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = T.float32(0)
+        for k in range(12):
+            with T.block("go_on"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                D[vi] = D[vi] + A[vi, vk]
+"""
+    sch = tir.Schedule(from_source(text))
+    (i,) = sch.get_loops(sch.get_block("begin"))
+    assert [b.name for b in sch.get_child_blocks(i)] == ["begin", "go_on"] == [b.name for b in sch.get_output_blocks()]
+    again = tir.Schedule(from_source(sch.mod.script()))
+    assert [b.name for b in again.get_child_blocks(again.get_block("root"))] == ["begin", "go_on"]
+    sch.parallel(i)
+    found = np.zeros(8, "float32")
+    tvm.build(sch.mod, target="llvm")(VALUES, found)
+    np.testing.assert_array_equal(found, VALUES.sum(1))

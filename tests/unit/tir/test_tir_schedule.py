@@ -12,8 +12,10 @@ import autosched
 from autosched import te, tir
 from autosched.errors import ScheduleError, UsageError
 from autosched.ir.builder import create
+from autosched.ir.simplify import simplify
 from autosched.lowering import lower, lower_structure
 from autosched.schedule import Schedule, create_schedule, replay
+from autosched.schedule.loop import leaf_extents
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 
@@ -261,7 +263,10 @@ def layout_by_blocks(s: tir.Schedule) -> None:
 
 def layout_by_stages(s: Schedule) -> None:
     s["B"].transform_layout(lambda i, j: [j // 4, i, j % 4])
+    s["B"].reorder("axis1", "axis0", "axis2")
+    s["B"].fuse("axis0", "axis2")
     s["C"].transform_layout(lambda i, j: [j, i])
+    s["C"].reorder("axis1", "axis0", "k")
 
 
 def reindexed_by_blocks(s: tir.Schedule) -> None:
@@ -397,7 +402,7 @@ def test_a_tiled_product_for_a_gpu(golden: Golden) -> None:
     rows = np.random.default_rng(1).integers(-3, 4, (2, 32, 32)).astype("float32")
     check_against_reference(function.args, function.schedule, "opencl", list(rows), "interpreter")
     names = [b.name for b in sch.get_child_blocks(sch.get_block("root"))]
-    assert sorted(names) == ["A_shared", "B_shared", "C", "C_local"]
+    assert sorted(names) == ["A_shared", "B_shared", "C", "C_init", "C_local"]
     block = sch.get_block("C")
     assert sorted(b.name for b in sch.get_producers(block)) == ["A_shared", "B_shared"]
     assert sch.get_consumers(block) == [sch.get_block("C_local")] == sch.get_output_blocks()
@@ -714,3 +719,45 @@ def test_buffers_count_from_outside() -> None:
     assert "T.reads(A[0:9], J[i_1])" in sch.mod.script()
     copies = [sch.cache_read("B", "A", "global").name, sch.cache_read("B", 1, "global").name]
     assert copies == ["A_global", "J_global"]
+
+
+def test_what_says_nothing_is_checked() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    before = sch.mod.script()
+    sch.reorder_block_iter_var("C", [2, 0, 1])
+    sch.set_axis_separator("C", ("write", 0), [1])
+    sch.set_axis_separator(sch.get_block("D"), "C", [])
+    assert sch.mod.script() == before
+    with pytest.raises(ScheduleError, match=r"\[2, 0\] is no order of 3 axes"):
+        sch.reorder_block_iter_var("C", [2, 0])
+    with pytest.raises(ScheduleError, match=r"\[1, 1\] are no places between 2 dimensions"):
+        sch.set_axis_separator("C", ("write", 0), [1, 1])
+    with pytest.raises(ScheduleError, match="C has no such buffer"):
+        sch.set_axis_separator("C", ("write", 1), [1])
+
+
+@pytest.mark.parametrize(
+    ("mapping", "loops"),
+    [
+        (lambda i, j: [j // 4, i // 8, j % 4, i % 8], [24, 12]),
+        (lambda i, j: [j, i // 2 % 4, i % 2, i // 8], [24, 12]),
+        (lambda i, j: [0, j, i], [24, 12]),
+        (lambda i, j: [j, i // 7, i % 7], [12, 4, 7]),
+        (lambda i, j: [i * 12 + j], [288]),
+    ],
+)
+def test_a_new_layout_keeps_loops(mapping: Any, loops: list[int]) -> None:
+    args = program()
+    sch = tir.Schedule(tir.create_prim_func(args))
+    handles = sch.get_loops("C")
+    sch.transform_layout("C", ("write", 0), mapping)
+    now = sch.get_loops("C")
+    extents = leaf_extents(sch.schedule["C"])
+    assert [simplify(extents[x]).value for x in now] == [*loops, 16]
+    assert (now[:2] == handles[:2]) == (loops == [24, 12])
+    sch.parallel(now[0])
+    f = sch.mod["main"]
+    found = np.zeros((24, 12), "float32")
+    autosched.build(f.schedule, args=list(f.args), target="llvm")(*inputs(), found)
+    a, w = inputs()
+    np.testing.assert_array_equal(found, (a + 1) @ w * 2)
