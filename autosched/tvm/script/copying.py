@@ -86,7 +86,7 @@ def beside(scope: Scope, block: Block, buffer: Buffer) -> list[Block]:
     """The blocks of a scope that read a buffer as a block does: behind the same writers."""
 
     def behind(b: Block) -> list[Block]:
-        return [w for w in _writers(scope.inner, buffer) if _comes_before(meeting(scope.inner, w, b))]
+        return [w for w in writers_of(scope.inner, buffer) if comes_before(meeting(scope.inner, w, b))]
 
     found = [b for b in outermost_blocks(scope.inner) if buffer in reads_of(b) - writes_of(b) or b is block]
     return [b for b in found if behind(b) == behind(block)]
@@ -96,8 +96,8 @@ def cache_read(scope: Scope, buffer: Buffer, name: str, of: str, readers: Sequen
     """The tree in which some blocks of a scope read a copy of a buffer. Raises NotHere."""
     inner, an = scope.inner, scope.analyzer()
     _check_readers(scope, buffer, readers)
-    writers = _writers(inner, buffer)
-    before = [w for w in writers if any(_comes_before(meeting(inner, w, r)) for r in readers)]
+    writers = writers_of(inner, buffer)
+    before = [w for w in writers if any(comes_before(meeting(inner, w, r)) for r in readers)]
     if any(w is r for w in writers for r in readers) or (before and len(writers) > 1):
         names = " and ".join(w.name for w in writers)
         raise NotHere(f"{buffer.name} is written by {names}", "a buffer that one other block writes")
@@ -109,12 +109,12 @@ def cache_read(scope: Scope, buffer: Buffer, name: str, of: str, readers: Sequen
         changed = _redirected(inner, readers, buffer, made, spans)
         return scope.with_inner(seq(_copy(an, name, made, buffer, spans, spans, True), changed), made)
     (writer,) = before
-    early = next((r for r in readers if not _comes_before(meeting(inner, writer, r))), None)
+    early = next((r for r in readers if not comes_before(meeting(inner, writer, r))), None)
     if early is not None:
         raise NotHere(f"{early.name} reads {buffer.name} before {writer.name} writes it", "readers that come later")
     stores = [a for a in accesses_below(inner, writer, an) if a.buffer is buffer and a.stores]
     spans = _known(an, box(an, stores), buffer)
-    _covered(scope, buffer, writer, readers)
+    check_covered(scope, buffer, writer, readers)
     place = _place(inner, writer, readers)
     here, _ = surroundings(scope.body, place.at)
     part = [a for a in accesses_below(place.inside, writer, here) if a.buffer is buffer and a.stores]
@@ -128,20 +128,20 @@ def cache_write(
 ) -> tuple[Any, Signature]:
     """The tree in which a block writes to a buffer of its own, of which a copy is made. Raises NotHere."""
     inner, an = scope.inner, scope.analyzer()
-    writers = _writers(inner, buffer)
+    writers = writers_of(inner, buffer)
     _check_readers(scope, buffer, readers)
     if writers != [block] or buffer in hands_out(inner):
         names = " and ".join(w.name for w in writers)
         raise NotHere(f"{buffer.name} is written by {names}", "a buffer that one block writes, by stores")
     own = [a for a in accesses_below(inner, block, an) if a.buffer is buffer]
     if any(not a.stores for a in own):
-        _begins(scope, block, buffer)
+        check_begun(scope, block, buffer)
     stores = [a for a in own if a.stores]
     spans = _known(an, box(an, stores), buffer)
-    early = next((r for r in readers if not _comes_before(meeting(inner, block, r))), None)
+    early = next((r for r in readers if not comes_before(meeting(inner, block, r))), None)
     if early is not None:
         raise NotHere(f"{early.name} reads {buffer.name} before {block.name} writes it", "readers that come later")
-    _covered(scope, buffer, block, readers)
+    check_covered(scope, buffer, block, readers)
     others = [b for b in outermost_blocks(inner) if b not in (block, *readers) and buffer in reads_of(b)]
     place = _place(inner, block, others)
     here, _ = surroundings(scope.body, place.at)
@@ -157,7 +157,7 @@ def cache_write(
 # -- what has to hold ---------------------------------------------------------------------------------------
 
 
-def _writers(inner: Any, buffer: Buffer) -> list[Block]:
+def writers_of(inner: Any, buffer: Buffer) -> list[Block]:
     found = [b for b in outermost_blocks(inner) if buffer in writes_of(b)]
     stores = [s for s in everything(inner) if isinstance(s, Store) and s.buffer is buffer]
     inside = [s for b in found for s in everything(b)]
@@ -166,16 +166,16 @@ def _writers(inner: Any, buffer: Buffer) -> list[Block]:
     return found
 
 
-def _begins(scope: Scope, block: Block, buffer: Buffer) -> None:
+def check_begun(scope: Scope, block: Block, buffer: Buffer) -> None:
     """Raise NotHere unless a block that reads what it writes has stored it before."""
     if any(isinstance(x, Block) and x.init is not None and buffer in writes_of(x.init) for x in everything(block)):
         return
     inside, why = Scope(scope.body, scope.signature, block), f"{block.name} goes on with what {buffer.name} held before"
-    writers = _writers(block.body, buffer)
+    writers = writers_of(block.body, buffer)
     readers = [b for b in outermost_blocks(block.body) if buffer in reads_of(b)]
-    if len(writers) != 1 or not all(_comes_before(meeting(block.body, writers[0], r)) for r in readers):
+    if len(writers) != 1 or not all(comes_before(meeting(block.body, writers[0], r)) for r in readers):
         raise NotHere(why, "a block that has T.init, or reads others")
-    _covered(inside, buffer, writers[0], readers)
+    check_covered(inside, buffer, writers[0], readers)
 
 
 def _check_readers(scope: Scope, buffer: Buffer, readers: Sequence[Block]) -> None:
@@ -192,7 +192,7 @@ def _check_readers(scope: Scope, buffer: Buffer, readers: Sequence[Block]) -> No
         raise NotHere(f"{deaf.name} does not read {buffer.name}", "blocks that read it")
 
 
-def _comes_before(met: Meeting) -> bool:
+def comes_before(met: Meeting) -> bool:
     return met.sequence is not None and met.first < met.second
 
 
@@ -201,11 +201,11 @@ def _stays(inner: Any, buffer: Buffer, readers: Iterable[Block], writers: Iterab
     for r in readers:
         for w in writers:
             met = meeting(inner, r, w)
-            if not _comes_before(met) or any(isinstance(s, For) for s in met.around):
+            if not comes_before(met) or any(isinstance(s, For) for s in met.around):
                 raise NotHere(f"{w.name} may write {buffer.name} before {r.name} reads it again")
 
 
-def _covered(scope: Scope, buffer: Buffer, writer: Block, readers: Iterable[Block]) -> None:
+def check_covered(scope: Scope, buffer: Buffer, writer: Block, readers: Iterable[Block]) -> None:
     """Raise NotHere unless what is read of a buffer that was there before is what the writer has just written."""
     if scope.owns(buffer):
         return

@@ -97,8 +97,9 @@ def compute_at(body: Any, signature: Signature, block: Block, loop: For, units: 
     at = _position(stmts, index, nest, latest=first)
     inside = seq(*stmts[:at], fitted, *stmts[at:])
     around = [s for s in (*(path_to(body, loop) or []), loop) if s not in met.around and isinstance(s, For)]
-    if any(x.kind not in ("serial", "unroll") for x in around):
-        inside = _private(inside, an, written)
+    marked = [x for x in around if x.kind not in ("serial", "unroll")]
+    if marked:
+        inside = _private(inside, an, written, marked)
     return without(with_other(body, loop, replace(loop, body=inside)), nest.top)
 
 
@@ -277,12 +278,19 @@ def _position(stmts: Sequence[Any], index: int, nest: Nest, earliest: int = 0, l
     return index
 
 
-def _private(inside: Any, an: Analyzer, written: set[Buffer]) -> Any:
+def may_own(kind: str, thread: str, buffer: Buffer) -> bool:
+    """Whether an iteration of a marked loop may have memory of its own, in the scope of a buffer."""
+    scopes = {"parallel": ("global", "local"), "thread": ("local", "shared") if "blockIdx" in thread else ("local",)}
+    return buffer.scope in scopes.get(kind, ())
+
+
+def _private(inside: Any, an: Analyzer, written: set[Buffer], marked: Sequence[For]) -> Any:
     """Statements of a loop with memory of their own for what they compute and use."""
     found = accesses(inside, an)
     for b in written:
         spans = box(an, [a for a in found if a.buffer is b])
-        if b.scope == "shared" or not all(loop_free(an.poly(s.width)) for s in spans):
+        owned = all(may_own(x.kind, x.thread, b) for x in marked)
+        if not owned or not all(loop_free(an.poly(s.width)) for s in spans):
             raise NotHere(f"iterations that run at the same time would share {b.name}", "mark the loop afterwards")
         own = Buffer(b.name, tuple(s.extent for s in spans), b.dtype, b.scope)
         inside = Allocate(own, relocated(inside, b, own, [s.low for s in spans]))

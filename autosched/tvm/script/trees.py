@@ -21,7 +21,9 @@ from autosched.tir.blocks import BlockSchedule
 from autosched.tir.module import IRModule
 from autosched.tvm.script.calls import Name, TreeTrace, recorded
 from autosched.tvm.script.independence import Meets, check_any_order, check_independent
+from autosched.tvm.script.inlining import pruned
 from autosched.tvm.script.parts import Block, Signature
+from autosched.tvm.script.privacy import with_own_memory
 from autosched.tvm.script.statements import Reason, as_function, dissolved
 from autosched.tvm.script.tree_blocks import TreeBlocks
 from autosched.tvm.script.walking import (
@@ -273,11 +275,18 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
 
     def _mark(self, loop: LoopRV, kind: str, thread: str = "") -> None:
         old = self._plain(loop, kind)
+        made = old
         try:
             check_independent(dissolved(old))  # type: ignore[arg-type]
         except Meets as why:
-            self._refuse(f"{'bind' if thread else kind}({loop.name})", str(why), "a loop whose iterations do not meet")
-        self._replace(old, replace(old, kind=kind, thread=thread))
+            made = with_own_memory(self._tree.body, self._tree.signature, old, kind, thread)
+            try:
+                check_independent(dissolved(made))  # type: ignore[arg-type]
+            except Meets:
+                asked = f"{'bind' if thread else kind}({loop.name})"
+                self._refuse(asked, str(why), "a loop whose iterations do not meet")
+        body = with_other(self._tree.body, old, replace(made, kind=kind, thread=thread))
+        self._now(pruned(body, self._tree.signature) if made is not old else (body, self._tree.signature))
 
     # -- the tree -----------------------------------------------------------------------------------
     @property

@@ -308,14 +308,43 @@ def test_blocks_are_where_they_were_asked_for() -> None:
     np.testing.assert_array_equal(found, PROGRAMS["tiles"][1](VALUES))
 
 
-def test_memory_of_parallel_iterations_is_their_own() -> None:
-    sch = tir.Schedule(neighbours)
-    i = loop(sch, "C")
-    sch.parallel(i)
-    sch.compute_at("B", i)
+def calls_in_order(*calls):
+    def made():
+        sch = tir.Schedule(neighbours)
+        i = loop(sch, "C")
+        for call in calls:
+            call(sch, i)
+        return sch
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        calls_in_order(lambda s, i: s.parallel(i), lambda s, i: s.compute_at("B", i)),
+        calls_in_order(lambda s, i: s.compute_at("B", i), lambda s, i: s.parallel(i)),
+    ],
+)
+def test_memory_of_parallel_iterations_is_their_own(made) -> None:
+    sch = made()
     assert 'B = T.allocate([2, 12], "float32"' in sch.mod.script()
     assert "[9, 12]" not in sch.mod.script()
     checked(sch, PROGRAMS["neighbours"][1](VALUES))
+    found = np.zeros((8, 12), "float32")
+    tvm.build(sch.mod, target="llvm")(VALUES, found)
+    np.testing.assert_array_equal(found, PROGRAMS["neighbours"][1](VALUES))
+
+
+def test_vectors_share_memory() -> None:
+    sch = tir.Schedule(kept_and_lost)
+    with pytest.raises(ScheduleError, match="iterations of i may meet in B"):
+        sch.vectorize(loop(sch, "C"))
+    with pytest.raises(ScheduleError, match="iterations of i may meet in B"):
+        sch.bind(loop(sch, "C"), "threadIdx.x")  # for global memory is no work-item's own
+    sch.set_scope("B", 0, "local")
+    sch.bind(loop(sch, "C"), "threadIdx.x")
+    assert 'B = T.allocate([12], "float32", "local")' in sch.mod.script()
 
 
 def test_a_consumer_finishes_in_its_producer() -> None:
