@@ -185,6 +185,9 @@ def _check_readers(scope: Scope, buffer: Buffer, readers: Sequence[Block]) -> No
         raise NotHere(
             f"{other.name} is in another block", f"blocks beside one another: {', '.join(b.name for b in blocks)}"
         )
+    init = scope.within.init if scope.within is not None else None
+    if init is not None and buffer in reads_of(init) | writes_of(init):
+        raise NotHere(f"{scope.within.name} stores first values of {buffer.name}", "decompose_reduction of it before")  # type: ignore[union-attr]
     if buffer in hands_out(scope.inner):
         raise NotHere(f"functions get the memory of {buffer.name}", "a buffer that is read and written by index")
     deaf = next((r for r in readers if buffer not in reads_of(r)), None)

@@ -12,7 +12,7 @@ from autosched.schedule.kinds import scope_of
 from autosched.tir.blocks import Block as BlockRV
 from autosched.tir.remarks import Annotations, plain
 from autosched.tvm.script import copying, inlining, moving
-from autosched.tvm.script.beginning import decompose_reduction
+from autosched.tvm.script.beginning import blockize, decompose_reduction
 from autosched.tvm.script.calls import recorded
 from autosched.tvm.script.parts import Block, Signature
 from autosched.tvm.script.reach import NotHere
@@ -86,6 +86,17 @@ class TreeBlocks:
         b = self._block_of(block)
         name = self._fresh(f"{b.name}_init")
         self._tree = replace(self._tree, body=decompose_reduction(self._tree.body, b, self._loop(loop), name))
+        return BlockRV(name)
+
+    @recorded
+    def blockize(self, target: Any, preserve_unit_iters: bool = True) -> BlockRV:
+        """Put a block around a loop and those inside, which are around one block alone. Returns the new block."""
+        loop = self._loop(target)
+        inner = list(outermost_blocks(loop))
+        if len(inner) != 1:
+            raise NotHere(f"there are {len(inner) or 'no'} blocks in {loop.var.value.name}", "a loop around one block")
+        name, first = self._fresh(f"{inner[0].name}_o"), self._fresh(f"{inner[0].name}_init")
+        self._tree = replace(self._tree, body=blockize(self._tree.body, inner[0], loop, name, first))
         return BlockRV(name)
 
     @recorded

@@ -32,6 +32,7 @@ from autosched.tvm.script.walking import (
     nest_of,
     only,
     outermost_blocks,
+    parts,
     path_to,
     substituted,
     with_other,
@@ -142,8 +143,8 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
     def get_child_blocks(self, block_or_loop: Any) -> list[BlockRV]:
         """Return the blocks directly inside a block or a loop, in order."""
         within = self._tree.body if _is_root(block_or_loop) else self.get(block_or_loop)
-        inner = within.body if isinstance(within, (Block, For)) else within
-        return [BlockRV(b.name) for b in outermost_blocks(inner)]
+        inner = parts(within) if isinstance(within, (Block, For)) else (within,)
+        return [BlockRV(b.name) for s in inner for b in outermost_blocks(s)]
 
     def get_output_blocks(self, scope_block: BlockRV | str = "root") -> list[BlockRV]:
         """Return the blocks inside another one that write to buffers which are not allocated there, in order."""

@@ -139,10 +139,14 @@ def checked(sch, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(found, expected, err_msg=f"{sch.trace.as_python()}\n{sch.mod.script()}")
 
 
+def blocks_in(sch, block) -> list:
+    inner = sch.get_child_blocks(block)
+    return [*inner, *(x for b in inner for x in blocks_in(sch, b))]
+
+
 def random_call(sch, rng: random.Random) -> str | None:
     """Make a random call; its name, where it was not refused."""
-    root = [b.name for b in sch.get_child_blocks(sch.get_block("root"))]
-    names = [*root, *(b.name for name in root for b in sch.get_child_blocks(sch.get_block(name)))]
+    names = [b.name for b in blocks_in(sch, sch.get_block("root"))]
     block = sch.get_block(rng.choice(names))
     other = sch.get_loops(sch.get_block(rng.choice(names)))
     moves = [
@@ -153,7 +157,7 @@ def random_call(sch, rng: random.Random) -> str | None:
         "compute_inline",
         "reverse_compute_inline",
     ]
-    call = rng.choice([*moves, *moves, "split", "fuse", "parallel", "decompose_reduction"])
+    call = rng.choice([*moves, *moves, "split", "split", "fuse", "parallel", "blockize", "decompose_reduction"])
     some = [b for b in map(sch.get_block, names) if rng.random() < 0.2] if rng.random() < 0.3 else None
     try:
         match call:
@@ -169,6 +173,8 @@ def random_call(sch, rng: random.Random) -> str | None:
                 sch.cache_read(block, rng.choice([0, 0, 1]), rng.choice(["global", "local"]), some)
             case "cache_write":
                 sch.cache_write(block, 0, "local", some)
+            case "blockize":
+                sch.blockize(rng.choice(sch.get_loops(block)))
             case "decompose_reduction":
                 sch.decompose_reduction(block, rng.choice(sch.get_loops(block)))
             case _:
@@ -401,6 +407,25 @@ def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     assert [x.pragmas for x in sch.get_loops("B")] == [("auto_unroll_max_step=4",)]
     assert "\"stage\": [0, {'by': 1.5}]" in sch.mod.script() and "\"kind\": 'copy'" in sch.mod.script()
     assert from_source(sch.mod["main"].script()).remarks == sch.mod["main"].remarks != {}
+
+
+def test_a_block_around_loops() -> None:
+    sch = tir.Schedule(sums_of_tiles)
+    x, y, k = sch.get_loops("B")
+    k0, k1 = sch.split(k, [None, 5])
+    y0, y1 = sch.split(y, [None, 4])
+    sch.reorder(x, y0, k0, k1, y1)
+    outer = sch.blockize(k1)
+    assert [a.name for a in sch.get_loops(outer)] == ["x", "y_0", "k_0"]
+    assert [b.name for b in sch.get_child_blocks(outer)] == ["B_init", "B"]
+    axes = {a.var.name: (a.kind, a.stop.value) for a in sch.get(outer).axes}
+    assert axes == {"vx_o": ("spatial", 2), "vy_o": ("spatial", 3), "vk_o": ("reduce", 3)}
+    checked(sch, PROGRAMS["sums_of_tiles"][1](VALUES))
+    sch.decompose_reduction(outer, k0)
+    sch.reverse_compute_at("D", sch.get_loops("tile")[0])
+    checked(sch, PROGRAMS["sums_of_tiles"][1](VALUES))
+    with pytest.raises(ScheduleError, match="there are 2 blocks in i"):
+        sch.blockize(sch.get_loops("D")[0])
 
 
 def test_first_values_keep_their_name() -> None:
