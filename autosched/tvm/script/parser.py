@@ -325,6 +325,9 @@ class _Function(Reader):
         if new.shape is None:
             self.refuse(node, "it has no shape", "T.match_buffer(a, (n, m), dtype)")
         shape = self._dims(new.shape)
+        if new.kind == "const":
+            self.signature.constants[made := Buffer(name, shape, of)] = new.of
+            return made
         if new.kind == "match":
             if not isinstance(new.of, Handle):
                 self.refuse(node, "it matches no handle among the parameters", "T.match_buffer(a, ..) of a: T.handle")

@@ -75,6 +75,7 @@ class Signature:
     attrs: dict[str, Any] = field(default_factory=dict)
     #: loop -> annotations that ask nothing of it
     remarks: dict[Expr, dict[str, Any]] = field(default_factory=dict)
+    constants: dict[Buffer, tuple[Any, ...]] = field(default_factory=dict)  #: buffers of numbers, with these
 
 
 # -- memory -------------------------------------------------------------------------------------------------
@@ -152,7 +153,7 @@ class NewBuffer(Named):
 
     shape: Any
     dtype: str
-    kind: str  #: "declared", "alloc", "allocate" or "match"
+    kind: str  #: "declared", "alloc", "allocate", "const" or "match"
     of: Any = None
     scope: str = "global"
     strides: Any = None

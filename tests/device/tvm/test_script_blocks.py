@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from autosched import tvm
-from autosched.errors import ScheduleError
+from autosched.errors import ScheduleError, UsageError
 from autosched.runtime.interpreter import interpret
 from autosched.tvm import tir
 from autosched.tvm.script import from_source
@@ -450,3 +450,43 @@ def main(A: T.Buffer((8, 12), "float32"), D: T.Buffer((8,), "float32")):
     found = np.zeros(8, "float32")
     tvm.build(sch.mod, target="llvm")(VALUES, found)
     np.testing.assert_array_equal(found, VALUES.sum(1))
+
+
+@T.prim_func
+def weighted(A: T.Buffer((8, 12), "float32"), D: T.Buffer((8, 12), "float32")):
+    weights = T.allocate_const([[1.0, 2.0, 3.0], [0.5, 0.25, -1.0]], "float32", [2, 3])
+    W = T.decl_buffer((2, 3), "float32", data=weights)
+    B = T.alloc_buffer((8, 12), "float32")
+    for i, j in T.grid(8, 12):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * W[vi % 2, vj // 4]
+    for i, j in T.grid(8, 12):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B[vi, vj] + 1.0
+
+
+def test_memory_that_holds_numbers() -> None:
+    w = np.array([[1.0, 2.0, 3.0], [0.5, 0.25, -1.0]], "float32")
+    expected = VALUES * np.tile(np.repeat(w, 4, 1), (4, 1)) + 1
+    sch = tir.Schedule(weighted)
+    checked(sch, expected)
+    sch.compute_at("B", loop(sch, "D"))
+    sch.compute_at(sch.cache_read("B", "weights", "local"), loop(sch, "D"))
+    checked(sch, expected)
+    sch = tir.Schedule(weighted)
+    sch.compute_inline("B")
+    checked(sch, expected)
+    found = np.zeros((8, 12), "float32")
+    tvm.build(sch.mod, target="llvm")(VALUES, found)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("data", "extents", "why"),
+    [("[1, 2]", "[3]", "there are 2 numbers"), ("[0] * 4097", "[4097]", "it has 4097 elements")],
+)
+def test_numbers_that_are_not_held(data: str, extents: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        from_source(f"def f(A: T.Buffer((2,), 'int32')):\n    c = T.allocate_const({data}, 'int32', {extents})")
