@@ -38,6 +38,7 @@ from autosched.te.tensor import Tensor
 from autosched.tir import factoring, rearranging, sampling
 from autosched.tir.module import IRModule, PrimFunc, block_names, copied
 from autosched.tir.refused import REFUSED
+from autosched.tir.reindexing import Reindexing
 from autosched.tir.related import Related
 from autosched.tir.remarks import Annotations
 
@@ -51,7 +52,7 @@ class Block:
     name: str
 
 
-class BlockSchedule(sampling.Sampling, Annotations, Related):
+class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
     """A schedule of the functions of a module, in terms of blocks and loops.
 
     mod:                a PrimFunc, or an IRModule of them, which stays as it is; in a template, its Schedule, which is
@@ -353,12 +354,23 @@ class BlockSchedule(sampling.Sampling, Annotations, Related):
             self._do(self._stage(block), f"compute_{loop}")
             return
         stage = self._stage(block)
+        self._movable(stage, loop)
         self._do(stage, "compute_at", loop.stage, loop)
         (self._whole.add if preserve_unit_loops else self._whole.discard)(stage.name)
         shown = self._shown(stage)  # directly inside one another, so that they can be fused
         order = [*(x for x in stage.loops if x not in shown), *shown]
         if order != stage.loops and stage.init is None:  # whose loops stay in the order in which they were parted
             self._do(stage, "reorder", *order)
+
+    def _movable(self, stage: Stage, loop: Loop) -> None:
+        """Raise ScheduleError for a loop of the block itself, and for a block that has no consumers to be put to."""
+        name = self._block(stage).name
+        asked = f"compute_at({name}, {loop.name})"
+        if loop.stage is stage and loop in stage.loops:
+            self._refuse(asked, f"{loop.name} is an ancestor of block {name}", "a loop of a consumer")
+        if stage.is_output and not self.schedule.consumers(stage):
+            why = f"{name} is an output block: nothing reads its results"
+            self._refuse(asked, why, "reverse_compute_at, at a loop of a producer")
 
     def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """See `Stage.reverse_compute_at`."""

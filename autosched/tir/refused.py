@@ -15,8 +15,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "annotate(loop, 'pragma_loop_partition_hint', 0) where it should not",
     ),
     "sample_partitioned_tile": ("only tilings without conditions are drawn", "sample_perfect_tile(loop, n)"),
-    "reindex_cache_read": (_EDITS, "cache_read, and transform_layout(copy, ('write', 0), index_map)"),
-    "reindex_cache_write": (_EDITS, "cache_write, and transform_layout(block, ('write', 0), index_map)"),
     "cache_inplace": ("a tensor is computed once and not overwritten", "cache_read or cache_write"),
     "cache_index": (
         "common parts of indices are found by the compiler, without being stored",

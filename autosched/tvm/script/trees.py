@@ -357,9 +357,11 @@ def _refusing(name: str) -> Callable[..., Any]:
     return refuse
 
 
-for _name, _value in vars(BlockSchedule).items():
-    if callable(_value) and not _name.startswith("_") and _name not in {**vars(TreeBlocks), **vars(TreeSchedule)}:
-        setattr(TreeSchedule, _name, _refusing(_name))
+_OWN = {*vars(TreeBlocks), *vars(TreeSchedule)}
+for _class in BlockSchedule.__mro__[:-1]:
+    for _name, _value in vars(_class).items():
+        if callable(_value) and not _name.startswith("_") and _name not in _OWN:
+            setattr(TreeSchedule, _name, _refusing(_name))
 BlockSchedule.of_statements = TreeSchedule
 
 

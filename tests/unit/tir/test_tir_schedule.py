@@ -761,3 +761,31 @@ def test_a_new_layout_keeps_loops(mapping: Any, loops: list[int]) -> None:
     autosched.build(f.schedule, args=list(f.args), target="llvm")(*inputs(), found)
     a, w = inputs()
     np.testing.assert_array_equal(found, (a + 1) @ w * 2)
+
+
+def test_copies_in_a_layout_of_their_own() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    copy = sch.reindex_cache_read("C", 0, "local", lambda i, j, k: [k // 4, i, k % 4])
+    assert [str(x.name) for x in sch.get_loops("C")] == ["i", "j", "k"]
+    done = sch.reindex_cache_write("C", 0, "local", lambda i, j, k: [j, i])
+    sch.compute_at(copy, sch.get_loops("C")[0])
+    sch.reverse_compute_at(done, sch.get_loops("C")[0])
+    f = sch.mod["main"]
+    assert [s.name for s in f.schedule.stages if s.scope == "local"] == ["B.reindex", "C.local"]
+    assert list(map(repr, f.schedule["C.local"].tensor.shape)) == ["12", "24"]
+    found = np.zeros((24, 12), "float32")
+    autosched.build(f.schedule, args=list(f.args), target="llvm")(*inputs(), found)
+    a, w = inputs()
+    np.testing.assert_array_equal(found, (a + 1) @ w * 2)
+    with pytest.raises(ScheduleError, match="the copy does not depend on k"):
+        sch.reindex_cache_write("C", 0, "local", lambda i, j, k: [k, i, j])
+    with pytest.raises(ScheduleError, match="the copy does not depend on axis1"):  # of the new layout
+        sch.reindex_cache_read("C", 1, "local", lambda i, j, k: [i, j])
+
+
+def test_producers_are_put_at_loops_of_consumers() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    with pytest.raises(ScheduleError, match="i is an ancestor of block C"):
+        sch.compute_at("C", sch.get_loops("C")[0])
+    with pytest.raises(ScheduleError, match="D is an output block"):
+        sch.compute_at("D", sch.get_loops("C")[0])
