@@ -43,6 +43,18 @@ def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
     return order
 
 
+def pre_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
+    """Every distinct node below `roots`, users before their arguments."""
+    seen: dict[Expr, None] = {}
+    stack: list[Expr] = [roots] if isinstance(roots, Expr) else list(roots)[::-1]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen[node] = None
+            stack += node.args[::-1]
+    return list(seen)
+
+
 @remembered
 def reads(e: Expr) -> tuple[Expr, ...]:
     """The elements of tensors that an expression reads, each one once, in the order of `post_order`."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from autosched.ir.expr import Expr, is_const, logical_and, make, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import post_order, pre_order, rewrite, substitute
 from autosched.lowering.bounds import Realization, infer_bounds
 from autosched.lowering.extern import opaque_nest
 from autosched.lowering.inline import inline_stages
@@ -83,7 +84,8 @@ class _Blocks(Statements):
                 if x.attach.kind == "init" and x.attach.stage is stage:
                     self.nest(x, 0)
         end = at + 1
-        while self._plain(leaves[end - 1]) and end < len(leaves) and self._plain(leaves[end]) and end != first:
+        plain = [self._plain(stage, x) for x in leaves]
+        while plain[end - 1] and end < len(leaves) and plain[end] and end != first:
             if self.s.attached_at(leaves[end - 1]) or leaves[end] is stage.scan_loop:
                 break
             end += 1
@@ -101,12 +103,17 @@ class _Blocks(Statements):
         last = loops[-1]
         made = f"T.grid({', '.join(spans)})"
         if len(loops) == 1:
-            made = f"{RANGES.get(last.kind, 'T.thread_binding')}({spans[0]}{_options(last)})"
+            made = (
+                f"{RANGES.get(last.kind, 'T.thread_binding')}({spans[0]}{_options(last, self._remarks(stage, last))})"
+            )
         scope.enter_context(self.block(f"for {', '.join(named)} in {made}"))
 
-    @staticmethod
-    def _plain(loop: Loop) -> bool:
-        return loop.kind == "serial" and not loop.pragmas
+    def _plain(self, stage: Stage, loop: Loop) -> bool:
+        return loop.kind == "serial" and not loop.pragmas and not self._remarks(stage, loop)
+
+    def _remarks(self, stage: Stage, loop: Loop | None = None) -> dict[str, Any]:
+        """Annotations that are kept for a block, or a loop of it."""
+        return self.f.remarks.get((self.blocks[stage], "" if loop is None else loop.name), {})
 
     def _initial(self, stage: Stage, inside: list[Loop]) -> None:
         """Write the loops and the block that initialise a reduction."""
@@ -131,7 +138,11 @@ class _Blocks(Statements):
         real = self.real[stage]
         body = real.body[0]
         apart = stage.init is not None or bool(stage.scatter_axes)
-        label = self.blocks[stage] + (part or ("_update" if apart else ""))
+        label, first = self.blocks[stage], self.f.first_values.get(self.blocks[stage])
+        if first is None:
+            label += part or ("_update" if apart else "")
+        elif part:
+            label = first
         reduced = body.op in REDUCTIONS
         shown = [a for a in stage.axis if part or a not in stage.scatter_axes]
         with ExitStack() as scope:
@@ -199,10 +210,13 @@ class _Blocks(Statements):
             self.line(f"{scope.enter_context(self.names.inside(a.var, a.name))} = {made}")
         if where:
             self.line(f"T.where({where})")
+        said = [f'"{key}": {value!r}' for key, value in self._remarks(stage).items()]
         pads = list(stage.alignments.items())
         if pads:
-            said = ", ".join(f"[0, {stage.axis.index(a)}, {self.text(n)}, {self.text(m)}]" for a, (n, m) in pads)
-            self.line(f'T.block_attr({{"buffer_dim_align": [{said}]}})')
+            rows = (f"[0, {stage.axis.index(a)}, {self.text(n)}, {self.text(m)}]" for a, (n, m) in pads)
+            said.insert(0, f'"buffer_dim_align": [{", ".join(rows)}]')
+        if said:
+            self.line(f"T.block_attr({{{', '.join(said)}}})")
 
     def _places(self, stage: Stage) -> list[tuple[Tensor, tuple[Expr, ...]]]:
         return [(self._home(t), tuple(a.var for a in stage.axis)) for t in stage.op.outputs]
@@ -246,7 +260,7 @@ class _Blocks(Statements):
         """`T.reads` and `T.writes`: the smallest boxes around what is read and written."""
         read: dict[Tensor, list[tuple[Expr, ...]]] = {}
         for e in values:
-            for node in post_order(e):
+            for node in pre_order(e):
                 if node.op == "read":
                     read.setdefault(self._home(node.value), []).append(node.args)
         self.line(f"T.reads({', '.join(self._box(t, at) for t, at in read.items())})")
@@ -271,9 +285,9 @@ def _bare(condition: Expr) -> Expr:
     return rewrite(condition, lambda e, args: args[0] if e.op == "likely" else None)
 
 
-def _options(loop: Loop) -> str:
+def _options(loop: Loop, remarks: dict[str, Any]) -> str:
     parts = [f'thread="{loop.thread}"'] if loop.thread else []
-    if loop.pragmas:
-        notes = ", ".join(f'"pragma_{p}": 1' for p in loop.pragmas)
-        parts.append(f"annotations={{{notes}}}")
+    said = [*(f'"pragma_{p}": 1' for p in loop.pragmas), *(f'"{key}": {value!r}' for key, value in remarks.items())]
+    if said:
+        parts.append(f"annotations={{{', '.join(said)}}}")
     return "".join(f", {p}" for p in parts)

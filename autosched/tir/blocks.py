@@ -27,8 +27,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from autosched.errors import ScheduleError, UsageError, with_line
+from autosched.ir.visit import pre_order
+from autosched.schedule.formulas import Layout
 from autosched.schedule.primitive import PRIMITIVES
-from autosched.schedule.primitives import marks as pragmas
 from autosched.schedule.primitives.place import exchange
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -37,6 +38,9 @@ from autosched.te.tensor import Tensor
 from autosched.tir import factoring, rearranging, sampling
 from autosched.tir.module import IRModule, PrimFunc, block_names, copied
 from autosched.tir.refused import REFUSED
+from autosched.tir.reindexing import Reindexing
+from autosched.tir.related import Related
+from autosched.tir.remarks import Annotations
 
 _INIT, _UPDATE, _ROOT = "_init", "_update", "root"
 
@@ -48,7 +52,7 @@ class Block:
     name: str
 
 
-class BlockSchedule(sampling.Sampling):
+class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
     """A schedule of the functions of a module, in terms of blocks and loops.
 
     mod:                a PrimFunc, or an IRModule of them, which stays as it is; in a template, its Schedule, which is
@@ -84,6 +88,7 @@ class BlockSchedule(sampling.Sampling):
         self._whole: set[str] = set()  # blocks all of whose loops are shown
         self._attrs: dict[str, Any] = dict(mod.attrs) if isinstance(mod, IRModule) else {}
         self._template = mod if isinstance(mod, Schedule) else None
+        self._of_template: dict[tuple[str, str], dict[str, Any]] = {}
         self._functions = {} if isinstance(mod, Schedule) else copied(mod)
         self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
 
@@ -100,6 +105,15 @@ class BlockSchedule(sampling.Sampling):
     def schedule(self) -> Schedule:
         """The schedule underneath, of the function that is being worked on."""
         return self._template if self._template is not None else self._functions[self._working].schedule
+
+    @property
+    def _remarks(self) -> dict[tuple[str, str], dict[str, Any]]:  # type: ignore[override]
+        return self._of_template if self._template is not None else self._functions[self._working].remarks
+
+    @property
+    def _first_values(self) -> dict[str, str]:
+        """Block -> the name of the block that begins its reduction, where that has one of its own."""
+        return {} if self._template is not None else self._functions[self._working].first_values
 
     @property
     def mod(self) -> IRModule:
@@ -167,7 +181,7 @@ class BlockSchedule(sampling.Sampling):
         stage = self._stage(block)
         loops = self._shown(stage)
         name = block.name if isinstance(block, Block) else str(block)
-        if stage.init is not None and name.endswith(_INIT):
+        if stage.init is not None and (name.endswith(_INIT) or name == self._first_values.get(self._block(stage).name)):
             parted_at = stage.init.outside
             if parted_at not in stage.loops:
                 why = f"{parted_at.full_name} was split or fused away afterwards"
@@ -188,27 +202,6 @@ class BlockSchedule(sampling.Sampling):
             return list(stage.loops)
         return rearranging.repeating(self.schedule, stage)
 
-    def get_child_blocks(self, block_or_loop: Block | Loop) -> list[Block]:
-        """Return the blocks inside a loop, or inside the root block, in order of computation."""
-        if isinstance(block_or_loop, Block) and block_or_loop.name != _ROOT:
-            return []
-        blocks = map(self._block, self._stored())
-        return [b for b in blocks if isinstance(block_or_loop, Block) or block_or_loop in self.get_loops(b)]
-
-    def get_producers(self, block: Block) -> list[Block]:
-        """Return the blocks whose results a block reads."""
-        read = {t.op for t in self._buffers(self._stage(block))}
-        return [self._block(x) for x in self._stored() if x.op in read]
-
-    def get_consumers(self, block: Block) -> list[Block]:
-        """Return the blocks that read a block's results."""
-        op = self._stage(block).op
-        return [self._block(x) for x in self._stored() if any(t.op is op for t in self._buffers(x))]
-
-    def get_output_blocks(self, scope_block: Block | str = _ROOT) -> list[Block]:
-        """Return the blocks that write results of the function."""
-        return [self._block(x) for x in self._stored() if x.is_output]
-
     def _stored(self) -> list[Stage]:
         return [x for x in self.schedule.stages if not x.is_placeholder and x.attach.kind != "inline"]
 
@@ -220,6 +213,7 @@ class BlockSchedule(sampling.Sampling):
         if name in self._inner:
             return self._stage(self._inner[name][0])
         found = {n: x for x, n in block_names(self.schedule).items()}
+        name = next((f"{n}{_INIT}" for n, first in self._first_values.items() if first == name not in found), name)
         for part in ("", _INIT, _UPDATE):
             stage = found.get(name.removesuffix(part)) if name.endswith(part) else None
             if stage is None or (part and stage.init is None):
@@ -234,9 +228,9 @@ class BlockSchedule(sampling.Sampling):
         raise ScheduleError(why, asked=with_line(asked), legal=legal or f"blocks: {listed}") from None
 
     def _buffers(self, stage: Stage) -> list[Tensor]:
-        """The tensors that a block reads, in order of first appearance; through what is inlined into it."""
+        """The tensors that a block reads, in order of first appearance (of `A[B[i]]`, A); through what is inlined."""
         found: dict[Tensor, None] = {}
-        for t in stage.reads_of_body():
+        for t in (e.value for e in pre_order(stage.body) if e.op == "read"):
             host = self.schedule.stage(t)
             inner = self._buffers(host) if host.attach.kind == "inline" else [t]
             found.update(dict.fromkeys(inner))
@@ -273,6 +267,7 @@ class BlockSchedule(sampling.Sampling):
     ) -> list[Loop]:
         """See `Stage.split_into`."""
         owner = self._owner("split", [loop])
+        self._unremarked("split", [loop])
         if len(factors) == 1:
             return [loop]
         guests = self._guests(loop)
@@ -283,6 +278,7 @@ class BlockSchedule(sampling.Sampling):
     def fuse(self, *loops: Loop, preserve_unit_iters: bool = True) -> Loop:
         """See `Stage.fuse`."""
         owner = self._owner("fuse", loops)
+        self._unremarked("fuse", loops)
         for loop in loops[:-1]:
             inside = self.schedule.attached_at(loop)
             if inside:
@@ -358,12 +354,23 @@ class BlockSchedule(sampling.Sampling):
             self._do(self._stage(block), f"compute_{loop}")
             return
         stage = self._stage(block)
+        self._movable(stage, loop)
         self._do(stage, "compute_at", loop.stage, loop)
         (self._whole.add if preserve_unit_loops else self._whole.discard)(stage.name)
         shown = self._shown(stage)  # directly inside one another, so that they can be fused
         order = [*(x for x in stage.loops if x not in shown), *shown]
         if order != stage.loops and stage.init is None:  # whose loops stay in the order in which they were parted
             self._do(stage, "reorder", *order)
+
+    def _movable(self, stage: Stage, loop: Loop) -> None:
+        """Raise ScheduleError for a loop of the block itself, and for a block that has no consumers to be put to."""
+        name = self._block(stage).name
+        asked = f"compute_at({name}, {loop.name})"
+        if loop.stage is stage and loop in stage.loops:
+            self._refuse(asked, f"{loop.name} is an ancestor of block {name}", "a loop of a consumer")
+        if stage.is_output and not self.schedule.consumers(stage):
+            why = f"{name} is an output block: nothing reads its results"
+            self._refuse(asked, why, "reverse_compute_at, at a loop of a producer")
 
     def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """See `Stage.reverse_compute_at`."""
@@ -486,8 +493,8 @@ class BlockSchedule(sampling.Sampling):
         """Change the layout of a buffer that a block writes, or reads: see `Stage.transform_layout`.
 
         buffer:    `("write", 0)`, `("read", 1)`, a name or a tensor
-        index_map: a function of the indices, or a `tir.IndexMap`; the block that computes the buffer gets the loops of
-                   the new indices
+        index_map: a function of the indices, or a `tir.IndexMap`. The block that computes the buffer keeps its loops
+                   where the new indices are digits of the old ones; else it gets the loops of the new ones
         pad_value: what padding holds: a number; without it, copies of the last element
         """
         pad_value = getattr(pad_value, "value", pad_value)
@@ -505,7 +512,12 @@ class BlockSchedule(sampling.Sampling):
         mapping = index_map
         if hasattr(index_map, "map_indices"):
             mapping = lambda *indices: list(index_map.map_indices(indices))  # noqa: E731
-        self._do(self.schedule.stage(tensor), "transform_layout", mapping, pad_value=pad_value)
+        owner = self.schedule.stage(tensor)
+        before = [x for x in owner.loops if not x.is_reduce]
+        extents, plain = list(tensor.shape), before == [owner.roots[a] for a in owner.axis]
+        self._do(owner, "transform_layout", mapping, pad_value=pad_value)
+        if before and plain:
+            rearranging.as_before(self.schedule.apply, owner, before, extents, Layout.of(mapping, len(extents)))
 
     def transform_block_layout(self, block: Block, index_map: Any) -> None:
         """Give a block a loop for each new index, which is a sum of its loops such as `i * 128 + j`."""
@@ -546,22 +558,6 @@ class BlockSchedule(sampling.Sampling):
             loop = loops[0]
         assert isinstance(loop, Loop)
         self._do(loop.stage, "tensorize", loop, tensor_intrin)
-
-    def annotate(self, block_or_loop: Block | Loop, ann_key: str, ann_val: Any = None) -> None:
-        """Give a loop a pragma, by `pragma_` and its name (see `Stage.pragma`), or a block `double_buffer_scope` (see
-        `Stage.double_buffer`)."""
-        if isinstance(block_or_loop, Block) and ann_key == "double_buffer_scope":
-            stage = self._stage(block_or_loop)
-            self._buffer(stage, stage.op.outputs, ann_val or 0, "annotate")
-            self._do(stage, "double_buffer")
-        elif isinstance(block_or_loop, Block) or not ann_key.startswith("pragma_"):
-            legal = "annotate(loop, 'pragma_..', value), annotate(block, 'double_buffer_scope', 0)"
-            means = "belongs to a loop" if ann_key.startswith("pragma_") else "means nothing here"
-            self._refuse(f"annotate({ann_key!r})", f"{ann_key!r} {means}", legal)
-        else:
-            name = ann_key.removeprefix("pragma_")
-            value = None if ann_val == 1 and name not in pragmas.COUNTS else ann_val  # 1: "do it"
-            self._do(block_or_loop.stage, "pragma", block_or_loop, name, pragma_value=value)
 
     def can_decompose_padding(self, block: Block, loop: Loop) -> bool:
         """Whether `decompose_padding` would take the block: never, since lowering cuts such loops by itself."""

@@ -73,6 +73,9 @@ class PrimFunc(Printed):
     args: tuple[Any, ...]  #: tensors, and variables for numbers
     schedule: Schedule
     attrs: dict[str, Any] = field(default_factory=dict)
+    #: (block, loop or "") -> annotations that mean nothing here, by name; see `remarks`
+    remarks: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    first_values: dict[str, str] = field(default_factory=dict)  #: block -> the block that begins its reduction, by name
 
     @property
     def params(self) -> tuple[Any, ...]:
@@ -85,7 +88,8 @@ class PrimFunc(Printed):
 
     def snapshot(self) -> PrimFunc:
         """Return a copy, which later changes of the schedule do not reach."""
-        return replace(self, schedule=replay(self.schedule.trace, self.schedule.outputs))
+        remarks = {place: dict(kept) for place, kept in self.remarks.items()}
+        return replace(self, schedule=replay(self.schedule.trace, self.schedule.outputs), remarks=remarks)
 
     @property
     def closed(self) -> PrimFunc:

@@ -9,14 +9,17 @@ for i, j: B[i, j] = f(i, j)   --transform_block_layout(B, lambda i, j: [i * 128 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import Any
 
 from autosched.errors import AutoschedError
 from autosched.ir.expr import Expr, as_expr, const, is_const, variables
-from autosched.ir.simplify import simplify
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import substitute
 from autosched.lowering.bounds import inferred_ranges
+from autosched.schedule.formulas import Layout
 from autosched.schedule.loop import leaf_extents
+from autosched.schedule.primitives.place import exchange
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 
@@ -85,3 +88,59 @@ def parted(loops: list[Loop], inner: Sequence[Loop]) -> int:
     """The position in a list of loops where those begin that are inside, or were made of such."""
     inside = {x for loop in inner for x in leaves(loop)}
     return next((at for at, x in enumerate(loops) if x in inside), len(loops))
+
+
+def as_before(
+    apply: Callable[..., Any], stage: Stage, before: Sequence[Loop], extents: Sequence[Expr], layout: Layout
+) -> None:
+    """Give a stage the loops that it had before its layout was transformed, where the new indices are their digits.
+
+    for a, i, b: B[a, i, b] = f(i, a * 4 + b)   --reorder(i, a, b), fuse(a, b)->
+        for i, j: B[j // 4, i, j % 4] = f(i, j)
+    """
+    roots, reduced = [stage.roots[a] for a in stage.axis], [x for x in stage.loops if x.is_reduce]
+    digits = _digits(layout.formulas, layout.placeholders, extents, [a.extent for a in stage.axis])
+    if digits is None:
+        return
+    order = [roots[k] for group in digits for k in group]
+    if [*order, *reduced] != stage.loops:
+        apply("reorder", stage, *order, *reduced)
+    made = [apply("fuse", stage, *(roots[k] for k in group)) if len(group) > 1 else roots[group[0]] for group in digits]
+    for old, new in zip(before, made, strict=True):
+        exchange(old, new)
+
+
+def _digits(
+    formulas: Sequence[Expr], old: Sequence[Expr], extents: Sequence[Expr], new: Sequence[Expr]
+) -> list[list[int]] | None:
+    """For each old index the new ones that are its digits, highest first; None unless each new one is of one."""
+    groups: list[list[int]] = [[] for _ in old]
+    spare: list[int] = []
+    for k, e in enumerate(formulas):
+        of = [i for i, p in enumerate(old) if p in variables(e)]
+        if len(of) > 1:
+            return None
+        (groups[of[0]] if of else spare).append(k)
+    an = Analyzer()
+    for p, n in zip(old, extents, strict=True):
+        an.bind(p, 0, n - 1)
+    found = []
+    for p, n, group in zip(old, extents, groups, strict=True):
+        ordered = next(
+            (list(ks) for ks in permutations(group) if _is_number(an, p, n, [(formulas[k], new[k]) for k in ks])), None
+        )
+        if ordered is None:
+            return None
+        found.append(ordered)
+    if found:
+        found[0] = [*spare, *found[0]]
+    return found
+
+
+def _is_number(an: Analyzer, p: Expr, n: Expr, digits: Sequence[tuple[Expr, Expr]]) -> bool:
+    """Whether digits, with how many values each has, are those of a number below n."""
+    value: Expr = const(0)
+    total: Expr = const(1)
+    for digit, count in digits:
+        value, total = value * count + digit, total * count
+    return bool(digits) and is_const(an.simplify(value - p), 0) and is_const(an.simplify(total - n), 0)

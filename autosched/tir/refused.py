@@ -10,25 +10,11 @@ REFUSED: dict[str, tuple[str, str]] = {
         "loops belong to one stage each, and those of two stages are not made one",
         "compute_at or reverse_compute_at: one block inside the other's loops",
     ),
-    "unannotate": (
-        "a trace only adds, and what was asked of a loop stays asked",
-        "annotate(loop, key, value) with another value; or a schedule made anew",
-    ),
     "loop_partition": (
         "lowering cuts loops into borders and interior by itself",
         "annotate(loop, 'pragma_loop_partition_hint', 0) where it should not",
     ),
     "sample_partitioned_tile": ("only tilings without conditions are drawn", "sample_perfect_tile(loop, n)"),
-    "reorder_block_iter_var": (
-        "the axes of a block have no order of execution: its loops do",
-        "reorder(loops); or transform_layout for the order in memory",
-    ),
-    "set_axis_separator": (
-        "memory has one dimension here",
-        "transform_layout with te.AXIS_SEPARATOR between the indices, which is accepted and changes nothing",
-    ),
-    "reindex_cache_read": (_EDITS, "cache_read, and transform_layout(copy, ('write', 0), index_map)"),
-    "reindex_cache_write": (_EDITS, "cache_write, and transform_layout(block, ('write', 0), index_map)"),
     "cache_inplace": ("a tensor is computed once and not overwritten", "cache_read or cache_write"),
     "cache_index": (
         "common parts of indices are found by the compiler, without being stored",

@@ -27,6 +27,7 @@ from autosched.ir.attached import alias, attach
 from autosched.ir.expr import Expr, compare, const
 from autosched.ir.ops import OPS, SPELLED
 from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq, Stmt
+from autosched.ir.visit import pre_order
 from autosched.runtime import registry
 from autosched.runtime.module import Module
 from autosched.runtime.ndarray import NDArray
@@ -429,7 +430,7 @@ def iter_vars(s: Stage) -> list[IterVar]:
 @_of(Stage)
 def reads(s: Stage) -> list[Accessed]:
     """What a block reads, in order of first appearance."""
-    return [Accessed(t) for t in s.reads_of_body()]
+    return [Accessed(t) for t in dict.fromkeys(e.value for e in pre_order(s.body) if e.op == "read")]
 
 
 @_of(Stage)

@@ -12,8 +12,13 @@ from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
+<<<<<<< HEAD
 from autosched.errors import RecordError, UsageError
 from autosched.ir.expr import Expr, const, make
+=======
+from autosched.errors import AutoschedError, LowerError, RecordError, UsageError
+from autosched.ir.expr import Expr
+>>>>>>> h-tir
 from autosched.ir.simplify import Analyzer, is_integer_index
 from autosched.ir.stmt import (
     Allocate,
@@ -35,6 +40,7 @@ from autosched.te.graph_json import graph_from_json, graph_to_json
 from autosched.te.tensor import Operation, Tensor, compute
 from autosched.tir.module import IRModule, PrimFunc
 from autosched.tvm.driver import lower
+from autosched.tvm.script.written import as_written
 
 #: fields that are labels: loops and kernels may be called anything
 _LABELS = ("name", "tag")
@@ -50,20 +56,54 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     >>> structural_equal(a + 1, b + 1), structural_equal(a + 1, b + 1, map_free_vars=True)
     (False, True)
     """
-    return _Comparison(map_free_vars).same(_loops_of(lhs), _loops_of(rhs))
+    return _differing(lhs, rhs, map_free_vars) is None
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
     """Raise ValueError, with the first parts that differ, unless `structural_equal`."""
-    comparison = _Comparison(map_free_vars)
-    left, right = _loops_of(lhs), _loops_of(rhs)
-    if not comparison.same(left, right):
-        one, other = comparison.differ or (left, right)
-        raise ValueError(f"not structurally equal:\n{one}\n-- is not --\n{other}")
+    found = _differing(lhs, rhs, map_free_vars)
+    if found is not None:
+        raise ValueError(f"not structurally equal:\n{found[0]}\n-- is not --\n{found[1]}")
+
+
+def _differing(lhs: Any, rhs: Any, map_free_vars: bool) -> tuple[Any, Any] | None:
+    """The first parts that differ; None where the loops are alike, as lowering makes them or as scripts say them."""
+    comparison, refused = _Comparison(map_free_vars), None
+    try:
+        left, right = _loops_of(lhs), _loops_of(rhs)
+        if comparison.same(left, right):
+            return None
+    except LowerError as error:  # what a script may say, and no target runs
+        refused = error
+    if not all(_is_of_blocks(x) for x in (lhs, rhs)):
+        if refused is not None:
+            raise refused
+        return comparison.differ or (left, right)
+    said = _Comparison(map_free_vars)
+    try:
+        alike = said.same(_loops_of(_written(lhs)), _loops_of(_written(rhs)))
+    except AutoschedError:
+        alike = False
+    if alike:
+        return None
+    if refused is not None:
+        raise refused
+    return comparison.differ or (left, right)
+
+
+def _is_of_blocks(node: Any) -> bool:
+    """Whether scripts are compared: of functions, of which some have stages."""
+    return isinstance(node, (PrimFunc, Function)) or (isinstance(node, IRModule) and len(node) > 0)
+
+
+def _written(node: Any) -> Any:
+    if isinstance(node, IRModule):
+        return IRModule({k: _written(f) for k, f in node.items()})
+    return replace(as_written(node), attrs=node.attrs) if isinstance(node, PrimFunc) else node
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
-    """Return a number that is the same for what is structurally equal."""
+    """Return a number that is the same for what is structurally equal: of functions, by their parameters alone."""
     return hash(tuple(sorted(_census(_loops_of(node)).items())))
 
 
@@ -141,8 +181,8 @@ def _census(node: Any) -> Counter[str]:
     """The number of nodes of each kind, which equal programs have in common."""
     if isinstance(node, IRModule):
         return sum((_census(f) for f in node.values()), Counter())
-    if isinstance(node, Function):
-        return _census(node.body)
+    if isinstance(node, Function):  # whose loops may be alike, or their scripts
+        return Counter(f"{b.dtype}[{b.ndim}]" for b in node.params)
     if isinstance(node, Expr):
         return Counter(e.op if _is_place(e) else f"{e.op} {e.dtype}" for e in post_order(node))
     if isinstance(node, Stmt):

@@ -24,7 +24,7 @@ class Meets(Exception):
 def check_independent(loop: For) -> None:
     """Raise Meets unless no iteration of a loop touches what another one writes."""
     for buffer, accesses in _written(loop).items():
-        if not _apart(loop.var, accesses):
+        if not apart(loop.var, accesses):
             raise Meets(f"iterations of {loop.var.value.name} may meet in {buffer.name}")
 
 
@@ -127,7 +127,7 @@ def _below(s: Any, around: dict[Expr, tuple[Expr, Expr]]) -> Iterator[tuple[Stmt
         yield from _below(c, around)
 
 
-def _apart(v: Expr, accesses: Sequence[Access]) -> bool:
+def apart(v: Expr, accesses: Sequence[Access]) -> bool:
     """Whether some dimension tells iterations of v apart, whatever else runs inside."""
     ranks = {len(at) for at, _ in accesses}
     if len(ranks) != 1:

@@ -25,6 +25,7 @@ from autosched.ir.simplify import simplify
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, Store, While
 from autosched.ir.visit import post_order
 from autosched.tir.module import IRModule
+from autosched.tir.remarks import plain
 from autosched.tvm._missing import MissingName
 from autosched.tvm.expressions import bound
 from autosched.tvm.promotion import by_tvm_rules
@@ -45,6 +46,7 @@ from autosched.tvm.script.parts import (
     NewVar,
     Scope,
     Signature,
+    Unread,
     View,
     parsed_type,
 )
@@ -87,27 +89,6 @@ def _or_unread(name: str, read: Callable[[], Any]) -> Any:
         return Unread(name, error)
 
 
-class Unread:
-    """A decorated function or class with a name of TVM's that is not here: what is done with it raises the error."""
-
-    def __init__(self, name: str, error: MissingName) -> None:
-        self._name, self._error = name, error
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise self._error
-
-    def __getitem__(self, key: Any) -> Any:
-        raise self._error
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._error
-
-    def __repr__(self) -> str:
-        return f"the script {self._name}, which was not read ({self._error.asked}: {self._error.legal}),"
-
-
 def module_of(source: Source) -> IRModule:
     """Return the functions of a class that has been parsed."""
     made = IRModule({})
@@ -139,14 +120,26 @@ def from_source(program: Any, extra_vars: Mapping[str, Any] | None = None, check
     """
     if not isinstance(program, str):
         return read_module(program) if inspect.isclass(program) else read_function(program)
-    names = {"T": T, "I": I, "tvm": sys.modules["autosched.tvm"], "tir": T, "ir": I, **(extra_vars or {})}
+    source = source_of(program, extra_vars or {})
+    return module_of(source) if isinstance(source.tree, ast.ClassDef) else function_of(source)
+
+
+def source_of(program: str, extra_vars: Mapping[str, Any]) -> Source:
+    """The last function, or the first class, of a text. Raises UsageError if there is none."""
+    names = {"T": T, "I": I, "tvm": sys.modules["autosched.tvm"], "tir": T, "ir": I, **extra_vars}
     file = f"<script {hash(program) & 0xFFFFFFFF:08x}>"
     linecache.cache[file] = (len(program), None, program.splitlines(keepends=True), file)
     found = definitions(program, file)
     if not found:
         raise UsageError("there is no function in it", asked="from_source", legal="a def with @T.prim_func, or a class")
-    source = Source(found[-1] if len({type(n) for n in found}) == 1 else found[0], file, names)
-    return module_of(source) if isinstance(source.tree, ast.ClassDef) else function_of(source)
+    return Source(found[-1] if len({type(n) for n in found}) == 1 else found[0], file, names)
+
+
+@by_tvm_rules
+def tree_of(source: Source) -> Tree:
+    """A function that has been parsed, as its text says it, whether it has stages or not."""
+    signature, body = _Function(source).read()
+    return Tree(source.tree.name, signature, body, dict(signature.attrs), "it is read as its text says it")
 
 
 @by_tvm_rules
@@ -332,6 +325,9 @@ class _Function(Reader):
         if new.shape is None:
             self.refuse(node, "it has no shape", "T.match_buffer(a, (n, m), dtype)")
         shape = self._dims(new.shape)
+        if new.kind == "const":
+            self.signature.constants[made := Buffer(name, shape, of)] = new.of
+            return made
         if new.kind == "match":
             if not isinstance(new.of, Handle):
                 self.refuse(node, "it matches no handle among the parameters", "T.match_buffer(a, ..) of a: T.handle")
@@ -473,6 +469,8 @@ class _Function(Reader):
                 loop = ir.var(name, of, "loop")
                 self.loops[loop] = (start, stop)
                 made.append((loop, start, stop))
+                kept = {k: plain(v) for k, v in over.annotations.items() if not k.startswith("pragma_")}
+                self.signature.remarks.update({loop: kept} if kept else {})
             if isinstance(node.target, ast.Name) and len(made) > 1:
                 self.names[node.target.id] = tuple(loop for loop, _, _ in made)
             else:

@@ -18,6 +18,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import Arithmetic, Expr, as_expr, const
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import Buffer, Stmt, load
+from autosched.tvm._missing import MissingName
 
 # -- what a script is read into ---------------------------------------------------------------------------
 
@@ -50,6 +51,10 @@ class Block:
     def name_hint(self) -> str:
         return self.name
 
+    @property
+    def annotations(self) -> dict[str, Any]:
+        return self.attrs
+
     def same_as(self, other: object) -> bool:
         return self is other
 
@@ -68,6 +73,9 @@ class Signature:
     params: dict[str, Buffer | Expr | Handle] = field(default_factory=dict)
     buffers: list[Buffer] = field(default_factory=list)  #: of the whole function
     attrs: dict[str, Any] = field(default_factory=dict)
+    #: loop -> annotations that ask nothing of it
+    remarks: dict[Expr, dict[str, Any]] = field(default_factory=dict)
+    constants: dict[Buffer, tuple[Any, ...]] = field(default_factory=dict)  #: buffers of numbers, with these
 
 
 # -- memory -------------------------------------------------------------------------------------------------
@@ -145,7 +153,7 @@ class NewBuffer(Named):
 
     shape: Any
     dtype: str
-    kind: str  #: "declared", "alloc", "allocate" or "match"
+    kind: str  #: "declared", "alloc", "allocate", "const" or "match"
     of: Any = None
     scope: str = "global"
     strides: Any = None
@@ -209,3 +217,24 @@ def parsed_type(text: str) -> ast.expr | None:
         return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+class Unread:
+    """A decorated function or class with a name of TVM's that is not here: what is done with it raises the error."""
+
+    def __init__(self, name: str, error: MissingName) -> None:
+        self._name, self._error = name, error
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._error
+
+    def __getitem__(self, key: Any) -> Any:
+        raise self._error
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._error
+
+    def __repr__(self) -> str:
+        return f"the script {self._name}, which was not read ({self._error.asked}: {self._error.legal}),"

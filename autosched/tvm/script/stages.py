@@ -27,6 +27,7 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.te.reduction import BUILT_IN, Combiner, Reduction
 from autosched.te.tensor import ComputeOp, IterVar, PlaceholderOp, Tensor
 from autosched.tir.module import PrimFunc
+from autosched.tir.remarks import plain
 from autosched.tvm.script.parts import Block, BlockAxis, Handle, Signature
 
 
@@ -113,7 +114,19 @@ def as_prim_func(signature: Signature, body: Any, attrs: dict[str, Any]) -> Prim
         s.verify()
     except AutoschedError as error:
         raise NoStages(f"{error.asked}: {error.why}") from None
-    return PrimFunc(args, s, attrs)
+    begun = {leaf.name: leaf.init.block.name for leaf in leaves if leaf.init is not None}
+    named = {name: first for name, first in begun.items() if first != f"{name}_init"}
+    return PrimFunc(args, s, attrs, _remarks(signature, leaves), named)
+
+
+def _remarks(signature: Signature, leaves: Sequence[Leaf]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The annotations of blocks and loops that ask nothing of them."""
+    found = {}
+    for leaf in leaves:
+        found[leaf.name, ""] = {k: plain(v) for k, v in leaf.block.attrs.items() if k != "buffer_dim_align"}
+        for x, loop in leaf.made.items():
+            found[leaf.name, loop.name] = dict(signature.remarks.get(x.var, {}))
+    return {place: kept for place, kept in found.items() if kept}
 
 
 def _align(leaf: Leaf) -> None:

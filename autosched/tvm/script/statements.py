@@ -6,11 +6,13 @@ function is built as it is; there is nothing to schedule.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from autosched.errors import UsageError
-from autosched.ir.expr import Expr, compare, logical_and, variables
+from autosched.ir.expr import Expr, compare, const, logical_and, variables
 from autosched.ir.node import order
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import (
@@ -47,8 +49,8 @@ class Reason:
 
 def as_function(name: str, signature: Signature, body: Any, attrs: dict[str, Any], why: str = "") -> Function:
     """Return the function. Raises UsageError for a handle without a buffer."""
-    done = dissolved(body)
-    for b in reversed(signature.buffers):
+    done = seq(*(s for b, values in signature.constants.items() for s in _stored(b, values)), dissolved(body))
+    for b in reversed([*signature.constants, *signature.buffers]):
         done = Allocate(b, done)
     params: list[Buffer] = []
     scalars: dict[Expr, Buffer] = {}
@@ -71,6 +73,12 @@ def as_function(name: str, signature: Signature, body: Any, attrs: dict[str, Any
     if why:
         extra["stages"] = Reason(f"the blocks of {name} are no stages: {why}")
     return Function(name, tuple(params), sizes, done, outputs, {**attrs, **extra})
+
+
+def _stored(b: Buffer, values: Sequence[Any]) -> list[Stmt]:
+    """The stores of a buffer's numbers."""
+    places = product(*(range(int(d.value)) for d in b.shape))
+    return [Store(b, tuple(map(const, at)), const(v, b.dtype)) for at, v in zip(places, values, strict=True)]
 
 
 def dissolved(s: Any) -> Stmt:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from math import prod
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 import autosched.tvm.tir.op as _op
 from autosched.errors import UsageError
@@ -162,6 +165,27 @@ def allocate(
 ) -> NewBuffer:
     """Return memory for the rest of the scope, or of a `with`."""
     return NewBuffer(extents, _text(dtype), "allocate", None, scope)
+
+
+#: elements that a function may store one by one before it begins
+_MOST_CONSTANTS = 4096
+
+
+def allocate_const(data: Any, dtype: Any, extents: Sequence[Any], annotations: Any = None) -> NewBuffer:
+    """Return memory that holds numbers, outermost dimension first.
+
+    Raises UsageError for more of them than a function should store, or for other numbers of them than elements.
+    """
+    values = tuple(np.asarray(getattr(data, "numpy", lambda: data)()).ravel().tolist())
+    asked, count = (
+        f"allocate_const(.., {_text(dtype)!r}, {list(extents)})",
+        prod(int(getattr(d, "value", d)) for d in extents),
+    )
+    if len(values) != count:
+        raise UsageError(f"there are {len(values)} numbers", asked=asked, legal=f"{count} of them")
+    if count > _MOST_CONSTANTS:
+        raise UsageError(f"it has {count} elements", asked=asked, legal=f"{_MOST_CONSTANTS} at most, or a parameter")
+    return NewBuffer(extents, _text(dtype), "const", values)
 
 
 # -- loops and threads -------------------------------------------------------------------------------------------

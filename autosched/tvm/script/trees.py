@@ -1,31 +1,44 @@
 """`tir.Schedule` of a function whose blocks are no stages: its loops and blocks as they stand.
 
-Loops are split, fused, reordered and marked where that is proved to change nothing; what makes or moves blocks is
-refused with the reason why the function has no stages.
+Loops are split, fused, reordered and marked, blocks moved, copied for and inlined (`tree_blocks`), where that is proved
+to change nothing; any other call is refused with the reason why the function has no stages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
 from itertools import pairwise
 from math import prod
 from typing import Any
 
 from autosched.errors import ScheduleError, UsageError, with_line
-from autosched.ir.expr import Expr, as_expr, compare, const, is_const, logical_and, var, variables
+from autosched.ir.expr import Expr, as_expr, compare, const, is_const, var, variables
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.stmt import For, Function, If, Seq, Store, children, expressions, with_parts
-from autosched.ir.visit import substitute
+from autosched.ir.stmt import For, Function, Store
 from autosched.tir.blocks import Block as BlockRV
 from autosched.tir.blocks import BlockSchedule
 from autosched.tir.module import IRModule
+from autosched.tvm.script.calls import Name, TreeTrace, recorded
 from autosched.tvm.script.independence import Meets, check_any_order, check_independent
+from autosched.tvm.script.inlining import pruned
 from autosched.tvm.script.parts import Block, Signature
+from autosched.tvm.script.privacy import with_own_memory
 from autosched.tvm.script.statements import Reason, as_function, dissolved
+from autosched.tvm.script.tree_blocks import TreeBlocks
+from autosched.tvm.script.walking import (
+    everything,
+    guarded,
+    nest_of,
+    only,
+    outermost_blocks,
+    parts,
+    path_to,
+    substituted,
+    with_other,
+)
 
-_LEGAL = "split, fuse, reorder, parallel, vectorize, unroll, bind, add_unit_loop; or blocks that store one value each"
+_LEGAL = "calls about loops, compute_at, cache_read and their like; or blocks that store one value each"
 
 
 @dataclass(frozen=True)
@@ -58,60 +71,7 @@ class Tree:
         return replace(made, attrs={**made.attrs, "stages": Reason(made.attrs["stages"].text, self)})
 
 
-@dataclass
-class TreeTrace:
-    """The calls of a schedule: name, arguments, results; handles by the names that they have in `as_python`."""
-
-    calls: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[str, ...]]]
-
-    def as_python(self) -> str:
-        """The calls as Python text."""
-        lines = ["def schedule(sch):"]
-        for name, args, options, made in self.calls:
-            said = [*map(_said, args), *(f"{k}={_said(v)}" for k, v in options.items())]
-            lines.append(f"    {', '.join(made) + ' = ' if made else ''}sch.{name}({', '.join(said)})")
-        return "\n".join(lines)
-
-    def apply_to_schedule(self, sch: Any, remove_postproc: bool = False) -> None:
-        """Make the calls again, on another schedule."""
-        known: dict[str, Any] = {}
-        for name, args, options, made in self.calls:
-            given = [_known(a, known) for a in args]
-            result = getattr(sch, name)(*given, **{k: _known(v, known) for k, v in options.items()})
-            results = result if isinstance(result, list) else [result]
-            known.update(zip(made, results, strict=bool(made) and len(made) == len(results)))
-
-
-class _Name(str):
-    """The name of a handle, among the arguments of a call."""
-
-
-def _said(a: Any) -> str:
-    if isinstance(a, (list, tuple)):
-        return f"[{', '.join(map(_said, a))}]"
-    return str(a) if isinstance(a, _Name) else repr(a)
-
-
-def _known(a: Any, known: Mapping[str, Any]) -> Any:
-    if isinstance(a, (list, tuple)):
-        return [_known(x, known) for x in a]
-    return known[a] if isinstance(a, _Name) else a
-
-
-def _recorded(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def call(self: TreeSchedule, *args: Any, **options: Any) -> Any:
-        result = method(self, *args, **options)
-        made = result if isinstance(result, list) else [] if result is None else [result]
-        shown = [self._name_of(x) for x in made]
-        given = tuple(map(self._named, args)), {k: self._named(v) for k, v in options.items()}
-        self.trace.calls.append((method.__name__, *given, tuple(shown)))
-        return result
-
-    return call
-
-
-class TreeSchedule(BlockSchedule):
+class TreeSchedule(TreeBlocks, BlockSchedule):
     """A schedule of a function of statements. Functions beside it in a module stay as they are."""
 
     @staticmethod
@@ -128,7 +88,7 @@ class TreeSchedule(BlockSchedule):
         assert found is not None
         self._tree = replace(found, attrs={k: v for k, v in function.attrs.items() if k != "stages"})
         self._trace = TreeTrace([])
-        self._names: dict[Any, _Name] = {}
+        self._names: dict[Any, Name] = {}
 
     # -- what there is ----------------------------------------------------------------------------
     @property
@@ -165,7 +125,7 @@ class TreeSchedule(BlockSchedule):
             return self._block_of(handle)
         return self._loop(handle) if isinstance(handle, LoopRV) else handle
 
-    @_recorded
+    @recorded
     def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
         """Return the block of that name. Raises ScheduleError if there is none, or several."""
         if func_name is not None:
@@ -174,32 +134,32 @@ class TreeSchedule(BlockSchedule):
         self._block_of(block)
         return block
 
-    @_recorded
+    @recorded
     def get_loops(self, block: BlockRV | str) -> list[LoopRV]:  # type: ignore[override]
         """Return the loops around a block, inside the block that it is in, outermost first."""
         return [LoopRV(s.var) for s in self._around(self._block_of(block)) if isinstance(s, For)]
 
-    @_recorded
+    @recorded
     def get_child_blocks(self, block_or_loop: Any) -> list[BlockRV]:
         """Return the blocks directly inside a block or a loop, in order."""
         within = self._tree.body if _is_root(block_or_loop) else self.get(block_or_loop)
-        inner = within.body if isinstance(within, (Block, For)) else within
-        return [BlockRV(b.name) for b in _blocks(inner)]
+        inner = parts(within) if isinstance(within, (Block, For)) else (within,)
+        return [BlockRV(b.name) for s in inner for b in outermost_blocks(s)]
 
     def get_output_blocks(self, scope_block: BlockRV | str = "root") -> list[BlockRV]:
         """Return the blocks inside another one that write to buffers which are not allocated there, in order."""
         scope = self._block_of(scope_block)
-        inner = list(_all(scope.body))
+        inner = list(everything(scope.body))
         own = {b for s in (scope, *inner) if isinstance(s, Block) for b in s.buffers}
         own.update([] if scope_block != "root" and not _is_root(scope_block) else self._tree.signature.buffers)
         return [
             BlockRV(b.name)
             for b in inner
-            if isinstance(b, Block) and any(isinstance(s, Store) and s.buffer not in own for s in _all(b.body))
+            if isinstance(b, Block) and any(isinstance(s, Store) and s.buffer not in own for s in everything(b.body))
         ]
 
     # -- loops ------------------------------------------------------------------------------------
-    @_recorded
+    @recorded
     def split(  # type: ignore[override]
         self,
         loop: LoopRV,
@@ -217,11 +177,11 @@ class TreeSchedule(BlockSchedule):
         total: Expr = const(1)
         for n in sizes:
             total = total * n
-        body = _substituted(old.body, {old.var: index})
+        body = substituted(old.body, {old.var: index})
         if not self._an.prove(compare("eq", total, old.extent)) and not disable_predication:
             if not self._an.prove(compare("ge", total, old.extent)):
                 self._refuse(asked, f"they cover {simplify(total)!r} of {old.extent!r} iterations", "one factor None")
-            body = _guarded(body, compare("lt", index, old.extent))
+            body = guarded(body, compare("lt", index, old.extent))
         for v, n in zip(reversed(made), reversed(sizes), strict=True):
             body = For(v, const(0), n, "serial", body)
         self._replace(old, body)
@@ -238,7 +198,7 @@ class TreeSchedule(BlockSchedule):
         rest = simplify((old.extent + inner - 1) // inner)
         return [rest if f is None else f for f in given]
 
-    @_recorded
+    @recorded
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:  # type: ignore[override]
         """Replace loops, each directly inside the one before, by one."""
         asked = f"fuse({', '.join(x.name for x in loops)})"
@@ -246,7 +206,7 @@ class TreeSchedule(BlockSchedule):
             self._refuse(asked, "no loop is given", "one loop at least")
         old = [self._plain(x, "fuse") for x in loops]
         for outer, inner in pairwise(old):
-            if _only(outer.body) is not inner:
+            if only(outer.body) is not inner:
                 self._refuse(asked, f"{inner.var.value.name} is not alone directly inside {outer.var.value.name}")
             if any(x.var in variables(inner.extent) for x in old):
                 self._refuse(asked, f"the length of {inner.var.value.name} depends on a loop outside")
@@ -257,17 +217,17 @@ class TreeSchedule(BlockSchedule):
             mapping[x.var], left = left % x.extent, left // x.extent
         mapping[old[0].var] = left
         whole = simplify(prod((x.extent for x in old), start=const(1)))
-        self._replace(old[0], For(fused, const(0), whole, "serial", _substituted(old[-1].body, mapping)))
+        self._replace(old[0], For(fused, const(0), whole, "serial", substituted(old[-1].body, mapping)))
         return LoopRV(fused)
 
-    @_recorded
+    @recorded
     def reorder(self, *ordered_loops: LoopRV) -> None:  # type: ignore[override]
         """Put loops, each directly inside another, into this order, where that changes no result."""
         asked = f"reorder({', '.join(x.name for x in ordered_loops)})"
         old = [self._loop(x) for x in ordered_loops]
         if len(set(old)) != len(old) or not old:
             self._refuse(asked, "each loop once", "several loops around one block")
-        nest = next((_nest(x) for x in old if all(y in _nest(x) for y in old)), None)
+        nest = next((nest_of(x) for x in old if all(y in nest_of(x) for y in old)), None)
         if nest is None:
             return self._refuse(asked, "they are not one inside the other, each alone")  # type: ignore[no-any-return]
         outer = nest[0]
@@ -287,27 +247,27 @@ class TreeSchedule(BlockSchedule):
             body = replace(x, body=body)
         self._replace(outer, body)
 
-    @_recorded
+    @recorded
     def parallel(self, loop: LoopRV) -> None:  # type: ignore[override]
         """Run the iterations on several threads."""
         self._mark(loop, "parallel")
 
-    @_recorded
+    @recorded
     def vectorize(self, loop: LoopRV) -> None:  # type: ignore[override]
         """Run the iterations as lanes of vectors."""
         self._mark(loop, "vectorize")
 
-    @_recorded
+    @recorded
     def unroll(self, loop: LoopRV) -> None:  # type: ignore[override]
         """Write the iterations out."""
         self._replace(self._plain(loop, "unroll"), replace(self._plain(loop, "unroll"), kind="unroll"))
 
-    @_recorded
+    @recorded
     def bind(self, loop: LoopRV, thread_axis: Any) -> None:  # type: ignore[override]
         """Run the iterations on work-items."""
         self._mark(loop, "thread", "vthread" if str(thread_axis).startswith("vthread") else str(thread_axis))
 
-    @_recorded
+    @recorded
     def add_unit_loop(self, block_or_loop: Any) -> LoopRV:  # type: ignore[override]
         """Add a loop of one iteration just outside a loop or a block."""
         old, made = self.get(block_or_loop), var("u")
@@ -316,11 +276,18 @@ class TreeSchedule(BlockSchedule):
 
     def _mark(self, loop: LoopRV, kind: str, thread: str = "") -> None:
         old = self._plain(loop, kind)
+        made = old
         try:
             check_independent(dissolved(old))  # type: ignore[arg-type]
         except Meets as why:
-            self._refuse(f"{'bind' if thread else kind}({loop.name})", str(why), "a loop whose iterations do not meet")
-        self._replace(old, replace(old, kind=kind, thread=thread))
+            made = with_own_memory(self._tree.body, self._tree.signature, old, kind, thread)
+            try:
+                check_independent(dissolved(made))  # type: ignore[arg-type]
+            except Meets:
+                asked = f"{'bind' if thread else kind}({loop.name})"
+                self._refuse(asked, str(why), "a loop whose iterations do not meet")
+        body = with_other(self._tree.body, old, replace(made, kind=kind, thread=thread))
+        self._now(pruned(body, self._tree.signature) if made is not old else (body, self._tree.signature))
 
     # -- the tree -----------------------------------------------------------------------------------
     @property
@@ -330,7 +297,7 @@ class TreeSchedule(BlockSchedule):
     def _loop(self, loop: Any) -> For:
         if not isinstance(loop, LoopRV):
             self._refuse(f"{loop!r}", "it is no loop", "loops as get_loops(block) returns them")
-        found = [s for s in _all(self._tree.body) if isinstance(s, For) and s.var is loop.var]
+        found = [s for s in everything(self._tree.body) if isinstance(s, For) and s.var is loop.var]
         if not found:
             self._refuse(loop.name, "the loop was split or fused", "get_loops(block): the loops that there are now")
         return found[0]
@@ -339,13 +306,16 @@ class TreeSchedule(BlockSchedule):
         found = self._loop(loop)
         if found.kind != "serial" or found.pragmas:
             self._refuse(f"{verb}({loop.name})", f"it is marked: {found.kind}", "a loop without marks")
+        kept = self._tree.signature.remarks.get(found.var)
+        if kept and verb in ("split", "fuse"):
+            self._refuse(f"{verb}({loop.name})", f"it is annotated: {', '.join(kept)}", "unannotate(loop, key) first")
         if verb in ("split", "fuse") and not is_const(found.start, 0):
             self._refuse(f"{verb}({loop.name})", f"it begins at {found.start!r}", "a loop from 0 on")
         return found
 
     def _block_of(self, block: BlockRV | str) -> Block:
         name = block.name if isinstance(block, BlockRV) else str(block)
-        found = [s for s in _all(self._tree.body) if isinstance(s, Block) and s.name == name]
+        found = [s for s in everything(self._tree.body) if isinstance(s, Block) and s.name == name]
         if name == "root" and not found:
             return Block("root", "", body=self._tree.body)
         if len(found) != 1:
@@ -354,19 +324,19 @@ class TreeSchedule(BlockSchedule):
 
     def _around(self, target: Any) -> list[Any]:
         """What a statement is in, up to the block around it."""
-        path = _path(self._tree.body, target) or []
+        path = path_to(self._tree.body, target) or []
         last = max((k for k, s in enumerate(path) if isinstance(s, Block)), default=-1)
         return path[last + 1 :]
 
     def _replace(self, old: Any, new: Any) -> None:
-        self._tree = replace(self._tree, body=_with(self._tree.body, old, new))
+        self._tree = replace(self._tree, body=with_other(self._tree.body, old, new))
 
     def _refuse(self, asked: str, why: str, legal: str = "") -> Any:
         raise ScheduleError(why, asked=with_line(asked), legal=legal or _LEGAL) from None
 
     # -- names of handles ------------------------------------------------------------------------------
-    def _name_of(self, handle: Any) -> _Name:
-        return self._names.setdefault(handle, _Name(f"{'b' if isinstance(handle, BlockRV) else 'l'}{len(self._names)}"))
+    def _name_of(self, handle: Any) -> Name:
+        return self._names.setdefault(handle, Name(f"{'b' if isinstance(handle, BlockRV) else 'l'}{len(self._names)}"))
 
     def _named(self, a: Any) -> Any:
         if isinstance(a, (list, tuple)):
@@ -387,9 +357,11 @@ def _refusing(name: str) -> Callable[..., Any]:
     return refuse
 
 
-for _name, _value in vars(BlockSchedule).items():
-    if callable(_value) and not _name.startswith("_") and _name not in vars(TreeSchedule):
-        setattr(TreeSchedule, _name, _refusing(_name))
+_OWN = {*vars(TreeBlocks), *vars(TreeSchedule)}
+for _class in BlockSchedule.__mro__[:-1]:
+    for _name, _value in vars(_class).items():
+        if callable(_value) and not _name.startswith("_") and _name not in _OWN:
+            setattr(TreeSchedule, _name, _refusing(_name))
 BlockSchedule.of_statements = TreeSchedule
 
 
@@ -411,85 +383,3 @@ def _tree_of(function: Any) -> Tree | None:
 
 def _is_root(x: Any) -> bool:
     return isinstance(x, BlockRV) and x.name == "root"
-
-
-# -- statements and blocks ----------------------------------------------------------------------------
-
-
-def _parts(s: Any) -> tuple[Any, ...]:
-    if isinstance(s, Block):
-        return (s.body,) if s.init is None else (s.init, s.body)
-    return children(s)
-
-
-def _all(s: Any) -> Iterator[Any]:
-    yield s
-    for c in _parts(s):
-        yield from _all(c)
-
-
-def _blocks(s: Any) -> Iterator[Block]:
-    """The outermost blocks of a statement."""
-    if isinstance(s, Block):
-        yield s
-        return
-    for c in _parts(s):
-        yield from _blocks(c)
-
-
-def _path(s: Any, target: Any) -> list[Any] | None:
-    """What a statement is in, outermost first."""
-    if s is target:
-        return []
-    for c in _parts(s):
-        found = _path(c, target)
-        if found is not None:
-            return [s, *found]
-    return None
-
-
-def _with(s: Any, old: Any, new: Any) -> Any:
-    """A tree with one statement in place of another."""
-    if s is old:
-        return new
-    inner = [_with(c, old, new) for c in _parts(s)]
-    if all(a is b for a, b in zip(inner, _parts(s), strict=True)):
-        return s
-    if isinstance(s, Block):
-        return replace(s, body=inner[-1], init=inner[0] if s.init is not None else None)
-    return with_parts(s, expressions(s), inner)
-
-
-def _substituted(s: Any, mapping: dict[Expr, Expr]) -> Any:
-    """A tree with expressions in place of variables."""
-    inner = [_substituted(c, mapping) for c in _parts(s)]
-    if isinstance(s, Block):
-
-        def of(e: Expr) -> Expr:
-            return simplify(substitute(e, mapping))
-
-        axes = [replace(a, start=of(a.start), stop=of(a.stop), binding=of(a.binding)) for a in s.axes]
-        predicate = None if s.predicate is None else of(s.predicate)
-        init = inner[0] if s.init is not None else None
-        return replace(s, axes=axes, predicate=predicate, init=init, body=inner[-1])
-    return with_parts(s, [substitute(e, mapping) for e in expressions(s)], inner)
-
-
-def _guarded(s: Any, condition: Expr) -> Any:
-    """A tree whose blocks, and statements outside of them, run where a condition holds."""
-    if isinstance(s, Block):
-        return replace(s, predicate=condition if s.predicate is None else logical_and(s.predicate, condition))
-    if isinstance(s, (For, Seq)):
-        return with_parts(s, expressions(s), [_guarded(c, condition) for c in children(s)])
-    return If(condition, s)
-
-
-def _only(s: Any) -> Any:
-    """The one statement of a sequence of one."""
-    return _only(s.stmts[0]) if isinstance(s, Seq) and len(s.stmts) == 1 else s
-
-
-def _nest(outer: For) -> list[For]:
-    """A loop, the one that is alone in it, and so on."""
-    inner = _only(outer.body)
-    return [outer, *(_nest(inner) if isinstance(inner, For) else [])]

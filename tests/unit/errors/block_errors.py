@@ -37,9 +37,12 @@ CASES: Cases = {
         "cache write for some consumers": lambda s: s.cache_write(
             s.get_block("C"), 0, "local", consumer_blocks=[s.get_block("D")]
         ),
-        "an annotation that means nothing": lambda s: s.annotate(
-            s.get_loops(s.get_block("D"))[0], "software_pipeline_stage", [0, 1]
+        "split what is annotated": lambda s: (
+            loop := s.get_loops(s.get_block("D"))[0],
+            s.annotate(loop, "software_pipeline_stage", [0, 1]),
+            s.split(loop, [None, 4]),
         ),
+        "take back an annotation that is not there": lambda s: s.unannotate(s.get_block("D"), "test"),
         "an annotation of a block": lambda s: s.annotate(s.get_block("D"), "pragma_streaming_store", 1),
         "a layout with a value for padding": lambda s: s.transform_layout(
             s.get_block("B"), ("write", 0), lambda i, j: [j, i], pad_value="edge"

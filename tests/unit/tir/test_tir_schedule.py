@@ -12,8 +12,10 @@ import autosched
 from autosched import te, tir
 from autosched.errors import ScheduleError, UsageError
 from autosched.ir.builder import create
+from autosched.ir.simplify import simplify
 from autosched.lowering import lower, lower_structure
 from autosched.schedule import Schedule, create_schedule, replay
+from autosched.schedule.loop import leaf_extents
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
 
@@ -261,7 +263,10 @@ def layout_by_blocks(s: tir.Schedule) -> None:
 
 def layout_by_stages(s: Schedule) -> None:
     s["B"].transform_layout(lambda i, j: [j // 4, i, j % 4])
+    s["B"].reorder("axis1", "axis0", "axis2")
+    s["B"].fuse("axis0", "axis2")
     s["C"].transform_layout(lambda i, j: [j, i])
+    s["C"].reorder("axis1", "axis0", "k")
 
 
 def reindexed_by_blocks(s: tir.Schedule) -> None:
@@ -397,7 +402,7 @@ def test_a_tiled_product_for_a_gpu(golden: Golden) -> None:
     rows = np.random.default_rng(1).integers(-3, 4, (2, 32, 32)).astype("float32")
     check_against_reference(function.args, function.schedule, "opencl", list(rows), "interpreter")
     names = [b.name for b in sch.get_child_blocks(sch.get_block("root"))]
-    assert sorted(names) == ["A_shared", "B_shared", "C", "C_local"]
+    assert sorted(names) == ["A_shared", "B_shared", "C", "C_init", "C_local"]
     block = sch.get_block("C")
     assert sorted(b.name for b in sch.get_producers(block)) == ["A_shared", "B_shared"]
     assert sch.get_consumers(block) == [sch.get_block("C_local")] == sch.get_output_blocks()
@@ -551,7 +556,7 @@ def case_no_dimension(s: tir.Schedule) -> None:
 
 
 def case_annotated_block(s: tir.Schedule) -> None:
-    s.annotate(s.get_block("B"), "vectorize_by", 16)
+    s.annotate(s.get_block("B"), "pragma_vectorize_by", 16)
 
 
 def case_probabilities(s: tir.Schedule) -> None:
@@ -683,3 +688,104 @@ def test_a_block_whose_loops_were_changed_has_no_axes_to_map() -> None:
     sch.split(sch.get_loops("C")[0], [None, 4])
     with pytest.raises(ScheduleError, match="loops of C were split"):
         sch.transform_block_layout(sch.get_block("C"), lambda i, j, k: (i, j, k))
+
+
+def test_annotations_are_kept_and_mean_nothing() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    before = str(lower(sch.mod["main"].schedule, list(sch.mod["main"].args)))
+    y, x = sch.get_loops("D")
+    sch.annotate(y, "software_pipeline_stage", [0, 1])
+    sch.annotate(x, "told", {"by": "nobody", "times": 3})
+    sch.annotate("C", "kind", "matmul")
+    f, text = sch.mod["main"], sch.mod.script()
+    assert str(lower(f.schedule, list(f.args))) == before
+    assert 'for y in range(24, annotations={"software_pipeline_stage": [0, 1]}):' in text
+    assert "for x in range(12, annotations={\"told\": {'by': 'nobody', 'times': 3}}):" in text
+    assert "T.block_attr({\"kind\": 'matmul'})" in text
+    assert sch.copy().mod.script() == text
+    sch.unannotate("C", "kind")
+    sch.unannotate(y, "software_pipeline_stage")
+    assert "kind" not in sch.mod.script() and "pipeline" not in sch.mod.script()
+    assert "pipeline" in f.script()
+    outer, _ = sch.split(y, [None, 4])
+    assert sch.get_loops("D")[0] is outer
+
+
+def test_buffers_count_from_outside() -> None:
+    index = te.placeholder((4,), dtype="int32", name="J")
+    a = te.placeholder((9,), name="A")
+    b = te.compute((4,), lambda i: a[index[i]] + 1, name="B")
+    sch = tir.Schedule(tir.create_prim_func([index, a, b]))
+    assert "T.reads(A[0:9], J[i_1])" in sch.mod.script()
+    copies = [sch.cache_read("B", "A", "global").name, sch.cache_read("B", 1, "global").name]
+    assert copies == ["A_global", "J_global"]
+
+
+def test_what_says_nothing_is_checked() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    before = sch.mod.script()
+    sch.reorder_block_iter_var("C", [2, 0, 1])
+    sch.set_axis_separator("C", ("write", 0), [1])
+    sch.set_axis_separator(sch.get_block("D"), "C", [])
+    assert sch.mod.script() == before
+    with pytest.raises(ScheduleError, match=r"\[2, 0\] is no order of 3 axes"):
+        sch.reorder_block_iter_var("C", [2, 0])
+    with pytest.raises(ScheduleError, match=r"\[1, 1\] are no places between 2 dimensions"):
+        sch.set_axis_separator("C", ("write", 0), [1, 1])
+    with pytest.raises(ScheduleError, match="C has no such buffer"):
+        sch.set_axis_separator("C", ("write", 1), [1])
+
+
+@pytest.mark.parametrize(
+    ("mapping", "loops"),
+    [
+        (lambda i, j: [j // 4, i // 8, j % 4, i % 8], [24, 12]),
+        (lambda i, j: [j, i // 2 % 4, i % 2, i // 8], [24, 12]),
+        (lambda i, j: [0, j, i], [24, 12]),
+        (lambda i, j: [j, i // 7, i % 7], [12, 4, 7]),
+        (lambda i, j: [i * 12 + j], [288]),
+    ],
+)
+def test_a_new_layout_keeps_loops(mapping: Any, loops: list[int]) -> None:
+    args = program()
+    sch = tir.Schedule(tir.create_prim_func(args))
+    handles = sch.get_loops("C")
+    sch.transform_layout("C", ("write", 0), mapping)
+    now = sch.get_loops("C")
+    extents = leaf_extents(sch.schedule["C"])
+    assert [simplify(extents[x]).value for x in now] == [*loops, 16]
+    assert (now[:2] == handles[:2]) == (loops == [24, 12])
+    sch.parallel(now[0])
+    f = sch.mod["main"]
+    found = np.zeros((24, 12), "float32")
+    autosched.build(f.schedule, args=list(f.args), target="llvm")(*inputs(), found)
+    a, w = inputs()
+    np.testing.assert_array_equal(found, (a + 1) @ w * 2)
+
+
+def test_copies_in_a_layout_of_their_own() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    copy = sch.reindex_cache_read("C", 0, "local", lambda i, j, k: [k // 4, i, k % 4])
+    assert [str(x.name) for x in sch.get_loops("C")] == ["i", "j", "k"]
+    done = sch.reindex_cache_write("C", 0, "local", lambda i, j, k: [j, i])
+    sch.compute_at(copy, sch.get_loops("C")[0])
+    sch.reverse_compute_at(done, sch.get_loops("C")[0])
+    f = sch.mod["main"]
+    assert [s.name for s in f.schedule.stages if s.scope == "local"] == ["B.reindex", "C.local"]
+    assert list(map(repr, f.schedule["C.local"].tensor.shape)) == ["12", "24"]
+    found = np.zeros((24, 12), "float32")
+    autosched.build(f.schedule, args=list(f.args), target="llvm")(*inputs(), found)
+    a, w = inputs()
+    np.testing.assert_array_equal(found, (a + 1) @ w * 2)
+    with pytest.raises(ScheduleError, match="the copy does not depend on k"):
+        sch.reindex_cache_write("C", 0, "local", lambda i, j, k: [k, i, j])
+    with pytest.raises(ScheduleError, match="the copy does not depend on axis1"):  # of the new layout
+        sch.reindex_cache_read("C", 1, "local", lambda i, j, k: [i, j])
+
+
+def test_producers_are_put_at_loops_of_consumers() -> None:
+    sch = tir.Schedule(tir.create_prim_func(program()))
+    with pytest.raises(ScheduleError, match="i is an ancestor of block C"):
+        sch.compute_at("C", sch.get_loops("C")[0])
+    with pytest.raises(ScheduleError, match="D is an output block"):
+        sch.compute_at("D", sch.get_loops("C")[0])

@@ -81,7 +81,7 @@ def test_what_is_not_scheduled_says_why(golden: Callable[..., None]) -> None:
     for title, body in NO_STAGES.items():
         f = from_source(HEAD + indent(MATCH + body, "    "))
         with pytest.raises(ScheduleError) as raised:
-            tir.Schedule(f).compute_inline("B")
+            tir.Schedule(f).rolling_buffer("B", 0)
         text = re.sub(r"  at \S+test_script_errors\.py:\d+", "", str(raised.value))
         texts.append(f"-- {title}\n" + re.sub(r"<script \w+>", "SCRIPT", text) + "\n")
     golden("\n".join(texts))

@@ -75,7 +75,7 @@ def test_alignment_is_read_back() -> None:
     assert [n.value for n in tvm.lower(again, simple_mode=True)["main"].body.buffer.strides] == [17, 1]
     sch = tir.Schedule(tvm.script.from_source(text.replace("[[0, 0, 16, 1]]", "[0]")))
     with pytest.raises(ScheduleError, match=r"buffer_dim_align is a list of \[buffer, .*\], and not 0"):
-        sch.compute_inline("B")
+        sch.rolling_buffer("B", 0)
 
 
 def test_comparisons_and_sizes_in_any_form() -> None:

@@ -53,17 +53,7 @@ def _apply_json(json_obj: Any, sch: Schedule) -> None:
     apply_to_schedule(Trace.from_json(json_obj), sch)
 
 
-_annotate = Schedule.annotate
-
-
-def annotate(sch: Schedule, block_or_loop: Any, ann_key: str, ann_val: Any = None) -> None:
-    """`BlockSchedule.annotate`; what says something to MetaSchedule's passes (`meta_schedule.tile`) is passed
-    over: the calls of a schedule do what those do."""
-    if not str(ann_key).startswith("meta_schedule."):
-        _annotate(sch, block_or_loop, ann_key, ann_val)
-
-
-attach(Schedule, get_sref=_sref, annotate=annotate)
+attach(Schedule, get_sref=_sref)
 attach(
     Trace,
     apply_to_schedule=apply_to_schedule,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autosched.schedule.schedule import replay
@@ -41,7 +42,7 @@ def verify_trace_roundtrip(
     new.work_on(sch.func_working_on)
     trace = Trace.from_json(sch.trace.to_json())
     f = functions[new.func_working_on]
-    functions[new.func_working_on] = PrimFunc(f.args, replay(trace, f.schedule.outputs), f.attrs)
+    functions[new.func_working_on] = replace(f, schedule=replay(trace, f.schedule.outputs))
     assert_structural_equal(new.mod, sch.mod)
     assert new.trace.as_python() == sch.trace.as_python()
     return new
