@@ -141,7 +141,10 @@ class VectorExpressions(VectorMemory):
     def _of_lanes(self, e: Expr) -> Code:
         """Each lane by itself, if that is short. Raises NotVector."""
         lanes, nodes = e.dtype.lanes, post_order(e)
-        if lanes * len(nodes) > MOST_WRITTEN_OUT or any(is_opaque(n) for n in nodes):
+        length: dict[Expr, int] = {}
+        for n in nodes:  # what is shared is written out as often as it is used
+            length[n] = 1 + sum(length[a] for a in n.args)
+        if lanes * length[e] > MOST_WRITTEN_OUT or any(is_opaque(n) for n in nodes):
             raise NotVector
         each = [self.x.value(lane_of(e, const(k))) for k in range(lanes)]
         if e.dtype.is_bool:

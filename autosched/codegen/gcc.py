@@ -61,6 +61,10 @@ MOST_COPIES = 16
 FEWEST_TOGETHER = 4
 
 
+#: What evaluates all but its first operand under a condition in C.
+CHOICES = ("select", "if_then_else", "and", "or")
+
+
 def pragmas(body: S.Stmt, nodes: Sequence[Expr]) -> Iterator[str]:
     """The pragmas for a function with this body; `nodes` are its expressions."""
     if any(isinstance(s, S.For) for s in S.walk(body)):
@@ -78,7 +82,7 @@ def _is_conditional(body: S.Stmt, nodes: Sequence[Expr]) -> bool:
     """Whether a condition decides about an access to memory."""
     if any(isinstance(s, S.If) for s in S.walk(body)):
         return True
-    chosen = [a for n in nodes if n.op in ("select", "if_then_else") for a in n.args[1:]]
+    chosen = [a for n in nodes if n.op in CHOICES for a in n.args[1:]]
     return any(n.op == "load" for n in post_order(chosen))
 
 
@@ -119,13 +123,29 @@ def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter
         if length > MOST_COPIES:
             return _has_groups(s.body, 1, False, Counter())
         return _has_groups(s.body, times * length, inside, Counter() if counts is None else counts)
-    if inside and counts is not None:
-        loads = [e.value for e in post_order(S.expressions(s)) if e.op == "load"]
-        for b in [*loads, *([s.buffer] if isinstance(s, S.Store) else [])]:
+    if counts is not None:
+        parts = [e for e in post_order(S.expressions(s)) if inside or e.op in CHOICES]
+        if not inside and any(_is_chosen_together(e, times, counts) for e in parts):
+            return True
+        loads = [e.value for e in parts if e.op == "load"]
+        for b in [*loads, *([s.buffer] if isinstance(s, S.Store) and inside else [])]:
             counts[b] += times
             if counts[b] > 2:
                 return True
     return any(_has_groups(x, times, inside or isinstance(s, S.If), counts) for x in S.children(s))
+
+
+def _is_chosen_together(choice: Expr, times: int, counts: Counter[S.Buffer]) -> bool:
+    """The same of what a choice loads, of 4 or 8 bytes: right were two, four and eight that fit one vector, unless
+    narrower elements decide."""
+    chosen = [e for e in post_order(choice.args[1:]) if e.op == "load" and e.dtype.bits >= 32]
+    asked = min((e.dtype.bits for e in post_order(choice.args[0]) if e.op == "load"), default=64)
+    for e in chosen:
+        counts[e.value] += times
+        count = counts[e.value]
+        if (asked < e.dtype.bits and count > 1) or count & (count - 1) or count * e.dtype.bytes > 32:
+            return True
+    return False
 
 
 def _has_sums_side_by_side(body: S.Stmt) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autosched.ir.dtype import INT64
 from autosched.ir.expr import OPS, Expr, binary, broadcast, cast, const, is_const, is_index, make, ramp, variables
 from autosched.ir.visit import post_order
 
@@ -41,6 +42,9 @@ def as_ramp(e: Expr) -> tuple[Expr, Expr] | None:
         return e.args[0], const(0, e.args[0].dtype)
     if e.op == "ramp" and e.args[0].dtype.lanes == 1:
         return e.args[0], e.args[1]
+    if e.op == "cast" and is_index(e.args[0]) and e.dtype.scalar == INT64:  # which is exact
+        line = as_ramp(e.args[0])
+        return None if line is None else (cast(e.dtype.scalar, line[0]), cast(e.dtype.scalar, line[1]))
     if e.dtype.bits < 32 or e.dtype.kind != "int" or e.op not in ("add", "sub", "mul"):
         return None
     left, right = map(as_ramp, e.args)

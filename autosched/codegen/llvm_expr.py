@@ -40,6 +40,7 @@ from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, logical_and
 from autosched.ir.ranges import Ranges
 from autosched.ir.simplify import conjuncts
+from autosched.ir.visit import needed_by_both
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
@@ -295,6 +296,9 @@ class Expressions:
             return self.w.select(self.value(condition), self.value(then), self.value(otherwise))
         if condition.op == "broadcast":
             condition = condition.args[0]
+        for shared in needed_by_both(e) if e.op == "if_then_else" else ():
+            if touches_memory(shared) and not is_index(shared):
+                self.value(shared)  # else whichever side is taken computes it anew, and so on in what it is made of
         holds = self.value(condition)
         if condition.dtype.lanes == 1:
             return self._branch(holds, e.dtype, lambda: self.value(then), lambda: self.value(otherwise))

@@ -319,20 +319,21 @@ def logical_or(*conditions: object) -> Expr:
 NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 
 
-def logical_not(x: object) -> Expr:
-    e = _truth(x)
+def logical_not(x: object, done: dict[Expr, Expr] | None = None) -> Expr:
+    """The negation of a condition; `done` has those of its parts that were negated before."""
+    e, done = _truth(x), {} if done is None else done
     if e.op == "const":
         return const(not e.value)
     if e.op == "not":
         return e.args[0]
     if e.op in NEGATED and not e.args[0].dtype.is_float:  # a NaN makes both sides false
         return make(NEGATED[e.op], e.dtype, e.args)
-    if e.op == "and":
-        sides = tuple(logical_not(a) for a in e.args)
-        return make("or", e.dtype, sides)
-    if e.op == "or":
-        return logical_and(*(logical_not(a) for a in e.args))
-    return make("not", e.dtype, (e,))
+    if e.op not in ("and", "or"):
+        return make("not", e.dtype, (e,))
+    if e not in done:
+        sides = tuple(logical_not(a, done) for a in e.args)
+        done[e] = make("or", e.dtype, sides) if e.op == "and" else logical_and(*sides)
+    return done[e]
 
 
 def likely(x: object) -> Expr:

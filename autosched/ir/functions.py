@@ -27,6 +27,8 @@ from autosched.ir.ops import OPS
 _functions: dict[str, Callable[..., Any]] = {}
 _symbols: dict[str, tuple[int, object]] = {}
 _libraries: dict[str, ctypes.CDLL] = {}
+#: path -> the files (device, number) that were loaded from there, which nothing unloads
+_files: dict[str, list[tuple[int, int]]] = {}
 _numpy: dict[str, Callable[..., Any]] = {}
 _PT_LOAD = 1  #: the kind of the segments of an ELF file that are mapped into memory
 
@@ -100,7 +102,20 @@ def open_library(path: str) -> ctypes.CDLL:
     """Load a shared library. Raises OSError, also for a file without its end, at which the system ends the process."""
     if os.path.isfile(path) and (size := os.path.getsize(path)) < (whole := _elf_bytes(path)):
         raise OSError(f"the file is cut off: it has {size} of {whole} bytes")
-    return ctypes.CDLL(path)
+    return ctypes.CDLL(_path_of_now(path))
+
+
+def _path_of_now(path: str) -> str:
+    """A spelling of the path under which no other file was loaded: the system takes one path for one library, also
+    after the file was replaced."""
+    folder, name = os.path.split(path)
+    if not folder or not os.path.isfile(path):
+        return path
+    status = os.stat(path)
+    files = _files.setdefault(path, [])
+    if (status.st_dev, status.st_ino) not in files:
+        files.append((status.st_dev, status.st_ino))
+    return os.path.join(folder, "./" * files.index((status.st_dev, status.st_ino)) + name)
 
 
 def _elf_bytes(path: str) -> int:

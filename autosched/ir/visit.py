@@ -61,6 +61,23 @@ def reads(e: Expr) -> tuple[Expr, ...]:
     return tuple(x for x in post_order(e) if x.op == "read")
 
 
+def needed_by_both(e: Expr) -> list[Expr]:
+    """What an `if_then_else` needs whichever side it takes, arguments first."""
+
+    def needed(side: Expr) -> set[Expr]:
+        seen, waiting = {side}, [side]
+        while waiting:
+            node = waiting.pop()
+            new = {*(node.args[:1] if node.op == "if_then_else" else node.args)} - seen
+            seen |= new
+            waiting += new
+        return seen
+
+    _, then, otherwise = e.args
+    both = needed(then) & needed(otherwise)
+    return [node for node in post_order(e) if node in both and node.args] if both else []
+
+
 def values_below(roots: Expr | Iterable[Expr]) -> Iterator[Expr]:
     """Every distinct node below `roots` that is no index arithmetic: loads, calls and what is made of them.
 

@@ -15,7 +15,7 @@ from autosched.ir.dtype import INT64
 from autosched.ir.expr import Expr, cast, compare, const, if_then_else, is_const, is_index, logical_and, logical_not
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Function, Stmt
-from autosched.ir.visit import rebuild
+from autosched.ir.visit import needed_by_both, rebuild
 from autosched.lowering.simplify_stmt import enter_loop
 from autosched.lowering.storage import retarget
 
@@ -96,13 +96,17 @@ class _Reader:
         """The expression with checked reads, where it is evaluated only if all conditions of `path` hold."""
         if not e.args:
             return e
-        found = self._done.get((e, path))
-        if found is None:
-            found = self._done[e, path] = self._new(e, path)
-        return found
+        for n in range(len(path), -1, -1):  # what is known for more points holds for these
+            found = self._done.get((e, path[:n]))
+            if found is not None:
+                return found
+        made = self._done[e, path] = self._new(e, path)
+        return made
 
     def _new(self, e: Expr, path: tuple[Expr, ...]) -> Expr:
         if e.op == "if_then_else":
+            for shared in needed_by_both(e):
+                self.of(shared, path)
             condition = self.of(e.args[0], path)
             sides = []
             for side, holds in zip(e.args[1:], (condition, logical_not(condition)), strict=True):

@@ -368,12 +368,15 @@ def _asks(stage: Stage, axes: Sequence[IterVar]) -> bool:
     asked = {a.var for a in axes}
     for body, at in _bodies(stage):
         inside = {v for v in at if variables(at[v]) & asked} if at else asked
-        waiting = list(body)
+        waiting, seen = list(body), set(body)
         while waiting:
             e = waiting.pop()
             if e.op in ("select", "if_then_else") and variables(e.args[0]) & inside and is_index(e.args[0]):
                 return True
-            waiting += e.args if e.op != "read" else ()
+            if e.op != "read":
+                new = [a for a in dict.fromkeys(e.args) if a not in seen]  # what is shared is looked at once
+                waiting += new
+                seen.update(new)
     return False
 
 

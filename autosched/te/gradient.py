@@ -26,6 +26,11 @@ def _one(x: Expr) -> Expr:
     return _like(x, 1)
 
 
+def _unless(flat: Expr, x: Expr) -> Expr:
+    """A derivative, but 0 where a power is the same all around, as 0**b and a**0 are."""
+    return E.select(flat, _like(x, 0), x)
+
+
 #: operator -> (operands..., result) -> the derivative with respect to each operand
 DERIVATIVES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "add": lambda a, b, y: (_one(a), _one(b)),
@@ -59,7 +64,10 @@ DERIVATIVES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "sigmoid": lambda a, y: (y * (_one(a) - y),),
     "sqrt": lambda a, y: (_like(a, 0.5) / y,),
     "rsqrt": lambda a, y: (y / a * -0.5,),
-    "pow": lambda a, b, y: (b * E.call("pow", a, b - 1), y * E.call("log", a)),
+    "pow": lambda a, b, y: (
+        _unless(E.compare("eq", b, 0), b * E.call("pow", a, b - 1)),
+        _unless(E.logical_and(E.compare("eq", a, 0), b >= 0), y * E.call("log", a)),
+    ),
     "fmod": lambda a, b, y: (_one(a), E.neg(E.call("trunc", a / b))),
     "floormod": lambda a, b, y: (_one(a), E.neg(E.call("floor", a / b))),
     "truncmod": lambda a, b, y: (_one(a), E.neg(E.call("trunc", a / b))),

@@ -16,6 +16,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.ir.functions import get_global_func, numpy_of
 from autosched.ir.ops import as_type, evaluated
+from autosched.ir.visit import needed_by_both
 from autosched.te.contraction import contraction
 from autosched.te.extern import ExternOp
 from autosched.te.reducers import takes_any_order
@@ -392,7 +393,16 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
     tensor at any other point does not count.
     """
     done: dict[tuple[Expr, int], Any] = {}
+    within: dict[int, np.ndarray | None] = {}  # mask -> the one that it is a part of
     masks: list[np.ndarray] = []  # keeps the ids in `done` from being reused
+
+    def found(e: Expr, where: np.ndarray | None) -> Any:
+        """The value of `e`, where it is known for these points or for more."""
+        if e in env:
+            return env[e]
+        while (e, id(where)) not in done and id(where) in within:
+            where = within[id(where)]
+        return done.get((e, id(where)))
 
     def go(root: Expr, where: np.ndarray | None) -> Any:
         """Arguments first, without recursion: a sum of hundreds of terms is that many levels deep."""
@@ -400,17 +410,15 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
         while waiting:
             e = waiting[-1]
             needed = e.args[:1] if e.op == "if_then_else" else e.args
-            missing = [a for a in needed if a not in env and (a, id(where)) not in done]
-            if missing and e not in env:
+            known = found(e, where) is not None
+            missing = [] if known else [a for a in needed if found(a, where) is None]
+            if missing:
                 waiting.extend(missing)
                 continue
             waiting.pop()
-            if e not in env and (e, id(where)) not in done:
+            if not known:
                 done[e, id(where)] = value_of(e, where)
-        return known(root, where)
-
-    def known(e: Expr, where: np.ndarray | None) -> Any:
-        return env[e] if e in env else done[e, id(where)]
+        return found(root, where)
 
     def value_of(e: Expr, where: np.ndarray | None) -> Any:
         if e.op == "const":
@@ -419,12 +427,17 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
             legal = f"no input has it as a dimension: give it as sizes={{{e.name!r}: ...}}"
             raise BuildError(f"the value of {e.name} is not known", asked="reference", legal=legal)
         if e.op == "if_then_else":
-            condition = np.asarray(known(e.args[0], where))
-            on, off = (m if where is None else m & where for m in (condition, ~condition))
-            masks.extend((on, off))
-            sides = [_typed(a, go(a, m), e) for a, m in zip(e.args[1:], (on, off), strict=True)]
+            for shared in needed_by_both(e):
+                go(shared, where)
+            condition = np.asarray(found(e.args[0], where))
+            sides = []
+            for side, mask in zip(e.args[1:], (condition, ~condition), strict=True):
+                taken = mask if where is None else mask & where
+                masks.append(taken)
+                within[id(taken)] = where
+                sides.append(_typed(side, go(side, taken), e))
             return np.where(condition, *sides)
-        args = [known(a, where) for a in e.args]
+        args = [found(a, where) for a in e.args]
         if e.op == "read":
             source = values[e.value]
             return source(args, where) if callable(source) else _gather(source, args, where, e.value.name)

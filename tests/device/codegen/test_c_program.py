@@ -366,6 +366,20 @@ def test_what_is_selected_is_still_vectorized() -> None:
         assert ("no-tree-loop-if-convert" in source) == wanted
 
 
+@pytest.mark.parametrize("asked", ["bool", "int32", "int64"])
+@pytest.mark.parametrize("of", ["int32", "float64"])
+def test_what_is_selected_in_short_rows(asked: str, of: str) -> None:
+    """gcc 12 with AVX2 took elements of other lanes: of 3, of 16, and of 2 or more where bytes decide."""
+    draw = np.random.default_rng(0)
+    for columns in (2, 3, 4, 8, 12, 16):
+        shape = (50, columns)
+        flags, a, b = (te.placeholder(shape, t, name=x) for x, t in (("flags", asked), ("a", of), ("b", of)))
+        picked = te.compute(shape, lambda i, j, f=flags, a=a, b=b: te.select(f[i, j] != 0, a[i, j], b[i, j]), name="o")
+        chosen = autosched.build(create_schedule(picked), TARGET, args=[flags, a, b, picked])
+        arrays = [draw.integers(0, 2, shape).astype(asked), *(draw.integers(0, 99, (2, *shape)).astype(of))]
+        np.testing.assert_array_equal(chosen(*arrays), np.where(arrays[0] != 0, *arrays[1:]), err_msg=str(columns))
+
+
 @pytest.mark.parametrize(("narrow", "wide"), [("uint8", "int32"), ("int16", "int64"), ("float32", "float64")])
 def test_sums_side_by_side_to_one_of_which_the_rest_is_added(narrow: str, wide: str) -> None:
     """gcc 12 with AVX2 forgot half of the first sum of signed integers; sums of floats keep its vectors of loops."""

@@ -289,3 +289,16 @@ def test_other_object_files_are_not_linked(tmp_path: Path) -> None:
     (tmp_path / "other.autosched").write_bytes(b"torn")
     with pytest.raises(BuildError):
         export.link_library(tmp_path / "x.so", [str(tmp_path / "other.o")])
+
+
+@needs_compiler
+def test_a_library_that_was_replaced_is_loaded_anew(tmp_path: Path) -> None:
+    """The system takes one path for one library, as long as nothing unloads it."""
+    x = np.ones(4, np.float32)
+    loaded = []
+    a = te.placeholder((4,), name="a")
+    for factor in (2.0, 3.0, 4.0):
+        b = te.compute((4,), lambda i, factor=factor: a[i] * factor, name="b")
+        autosched.build(autosched.create_schedule(b), "llvm", args=[a, b]).export_library(tmp_path / "scaled.so")
+        loaded += [load_module(tmp_path / "scaled.so"), load_module(tmp_path / "scaled.so")]
+    assert [f(x)[0] for f in loaded] == [2, 2, 3, 3, 4, 4]

@@ -244,3 +244,14 @@ def test_a_gradient_is_the_same_program_each_time() -> None:
         return te.workload_key([a, found])
 
     assert len({key() for _ in range(40)}) == 1
+
+
+def test_powers_of_zero_and_to_the_zero() -> None:
+    """0 * inf is none of their derivatives: x**0 is 1 all around, and 0**y is 0."""
+    x, y = te.placeholder((3,), F64, name="x"), te.placeholder((3,), F64, name="y")
+    power = te.compute((3,), lambda i: te.pow(x[i], y[i]), name="power")
+    head = te.placeholder((3,), F64, name="head")
+    dx, dy = te.gradient(power, [x, y], head)
+    given = [np.array([0.0, 0.0, 2.0]), np.array([0.0, 3.0, 0.0])]
+    found = te.reference([x, y, head, dx, dy], [*given, np.ones(3)])
+    np.testing.assert_array_equal(found, [[0, 0, 0], [0, 0, np.log(2)]])
