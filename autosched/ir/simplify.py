@@ -10,10 +10,11 @@ import threading
 from itertools import product
 from math import gcd
 
+from autosched.ir.conclusions import Memory
 from autosched.ir.dtype import BOOL, INT32, INT64
 from autosched.ir.expr import Expr, cast, const, is_index, likely, make, variables
 from autosched.ir.poly import Poly, common_type, join
-from autosched.ir.prove import ORDERS, Memory, Prover, conjuncts, is_integer_index  # noqa: F401
+from autosched.ir.prove import ORDERS, Prover, conjuncts, is_integer_index  # noqa: F401
 from autosched.ir.visit import post_order, rebuild
 
 _COMPARE = frozenset((*ORDERS, "eq", "ne"))

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from autosched.errors import LowerError, ScheduleError, UsageError, expect, is_list_of
+from autosched.ir.conclusions import Memory
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.node import order
 from autosched.ir.printer import checked_name, format_function
-from autosched.ir.prove import Memory
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
 from autosched.ir.visit import substitute

@@ -12,13 +12,8 @@ from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
-<<<<<<< HEAD
-from autosched.errors import RecordError, UsageError
-from autosched.ir.expr import Expr, const, make
-=======
 from autosched.errors import AutoschedError, LowerError, RecordError, UsageError
-from autosched.ir.expr import Expr
->>>>>>> h-tir
+from autosched.ir.expr import Expr, const, make
 from autosched.ir.simplify import Analyzer, is_integer_index
 from autosched.ir.stmt import (
     Allocate,

@@ -1,0 +1,54 @@
+"""What a prover has concluded: for as long as ranges and facts are the same, and beyond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autosched.ir.expr import Expr
+from autosched.ir.poly import Poly
+from autosched.ir.witness import Witness
+
+
+@dataclass(slots=True)
+class Conclusions:
+    """Results under the present ranges and facts. A proof cut short may succeed another time, so results found
+    inside proofs are kept apart."""
+
+    polys: dict[Expr, Poly] = field(default_factory=dict)
+    polys_in_proofs: dict[Expr, Poly] = field(default_factory=dict)
+    simple: dict[Expr, Expr] = field(default_factory=dict)
+    proven: set[Poly] = field(default_factory=set)
+    #: (polynomial, whether facts were used) -> how deep inside proofs the shallowest attempt was
+    unproven: dict[tuple[Poly, bool], int] = field(default_factory=dict)
+    #: inside the present proof: (polynomial, whether facts are used, depth) -> answer, steps and effort it took
+    tried: dict[tuple[Poly, bool, int], tuple[bool, int, int]] = field(default_factory=dict)
+    #: variables -> the number of what is known of them
+    surroundings: dict[frozenset[Expr], int] = field(default_factory=dict)
+    #: inside the present question: (atom, variable, whether it is the largest, depth) -> its value at that end
+    ends: dict[tuple[Expr, Expr, bool, int], Poly | None] = field(default_factory=dict)
+    #: atom -> its smallest value if that is a known number, else -1
+    least: dict[Expr, int] = field(default_factory=dict)
+    #: variable -> those that its bounds mention
+    named: dict[Expr, frozenset[Expr]] = field(default_factory=dict)
+    #: assignments in which all that is known holds, made when first needed
+    witnesses: list[Witness] | None = None
+
+
+class Memory:
+    """Answers to questions from outside a proof, kept when ranges and facts change.
+
+    An answer depends only on what is known of the variables that the question mentions, directly or
+    through their ranges and facts: the question's surroundings, which have a number. Passes ask the
+    same question in the same surroundings again and again.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[object, int] = {}
+        self.proofs: dict[tuple[Poly, int], bool] = {}
+        self.polys: dict[tuple[Expr, int], Poly] = {}
+        self.simple: dict[tuple[Expr, int], Expr] = {}
+
+    def clear(self) -> None:
+        """Remember nothing."""
+        for kept in (self.numbers, self.proofs, self.polys, self.simple):
+            kept.clear()
