@@ -16,7 +16,6 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.ir.functions import get_global_func, numpy_of
 from autosched.ir.ops import as_type, evaluated
-from autosched.ir.visit import needed_by_both
 from autosched.te.contraction import contraction
 from autosched.te.extern import ExternOp
 from autosched.te.reducers import takes_any_order
@@ -386,6 +385,20 @@ def _combined(combiner: str | Combiner, totals: list[Any], terms: list[Any]) -> 
     return [value(e) for e in combiner.result]
 
 
+def _needed_by_both(e: Expr) -> list[Expr]:
+    """What an `if_then_else` needs whichever side it takes, arguments first."""
+    sides = []
+    for side in e.args[1:]:
+        seen, waiting = set[Expr](), [side]
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                waiting += node.args[:1] if node.op == "if_then_else" else node.args
+        sides.append(seen)
+    return sorted((node for node in sides[0] & sides[1] if node.args), key=lambda node: node.depth)
+
+
 def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | None = None) -> Any:
     """`root` as NumPy arrays that broadcast over the index grids.
 
@@ -427,7 +440,7 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
             legal = f"no input has it as a dimension: give it as sizes={{{e.name!r}: ...}}"
             raise BuildError(f"the value of {e.name} is not known", asked="reference", legal=legal)
         if e.op == "if_then_else":
-            for shared in needed_by_both(e):
+            for shared in _needed_by_both(e):
                 go(shared, where)
             condition = np.asarray(found(e.args[0], where))
             sides = []
