@@ -16,7 +16,6 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.ir.functions import get_global_func, numpy_of
 from autosched.ir.ops import as_type, evaluated
-from autosched.ir.visit import needed_by_both
 from autosched.te.contraction import contraction
 from autosched.te.extern import ExternOp
 from autosched.te.reducers import takes_any_order
@@ -427,7 +426,7 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
             legal = f"no input has it as a dimension: give it as sizes={{{e.name!r}: ...}}"
             raise BuildError(f"the value of {e.name} is not known", asked="reference", legal=legal)
         if e.op == "if_then_else":
-            for shared in needed_by_both(e):
+            for shared in _needed_by_both(*e.args[1:]):
                 go(shared, where)
             condition = np.asarray(found(e.args[0], where))
             sides = []
@@ -444,6 +443,22 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
         return _apply(e, [_typed(a, v, e) for a, v in zip(e.args, args, strict=True)], is_index(e))
 
     return go(root, where)
+
+
+def _needed_by_both(then: Expr, otherwise: Expr) -> list[Expr]:
+    """What is evaluated whichever side of an `if_then_else` is taken, arguments mostly first."""
+
+    def needed(side: Expr) -> dict[Expr, None]:
+        seen, waiting = {side: None}, [side]
+        while waiting:
+            node = waiting.pop()
+            new = [a for a in (node.args[:1] if node.op == "if_then_else" else node.args) if a not in seen]
+            seen |= dict.fromkeys(new)
+            waiting += new
+        return seen
+
+    both = needed(otherwise)
+    return [node for node in reversed(needed(then)) if node in both and node.args]
 
 
 def _gather(source: np.ndarray, indices: list[Any], where: np.ndarray | None, name: str) -> Any:
