@@ -457,3 +457,137 @@ def _evaluate(root: Expr, env: Environment, values: Values, where: np.ndarray | 
         return _apply(e, [_typed(a, v, e) for a, v in zip(e.args, args, strict=True)], is_index(e))
 
     return go(root, where)
+
+
+def _gather(source: np.ndarray, indices: list[Any], where: np.ndarray | None, name: str) -> Any:
+    if where is not None and not np.any(where):
+        return np.zeros(np.broadcast_shapes(*(np.shape(x) for x in (*indices, where))), source.dtype)
+    found = _along_axes(source, [np.asarray(i) for i in indices], where)
+    if found is not None:
+        return found
+    grids = _checked(indices, source.shape, where, name)
+    return source[tuple(np.asarray(g, dtype=np.intp) for g in grids)]
+
+
+def _along_axes(source: np.ndarray, indices: list[np.ndarray], where: np.ndarray | None) -> np.ndarray | None:
+    """The same where each index runs along a dimension of its own or stands still: a view, or axis by axis.
+
+    None where one does not, or lies outside where it counts.
+    """
+    width = max((i.ndim for i in indices), default=0)
+    lines: list[np.ndarray] = []
+    at: list[int] = []
+    for index, length in zip(indices, source.shape, strict=True):
+        moving = [d - index.ndim + width for d, n in enumerate(index.shape) if n != 1]
+        if not index.size or len(moving) > 1 or set(moving) & set(at) or index.dtype.kind not in "iu":
+            return None
+        outside = (index < 0) | (index >= length)
+        if outside.any():
+            if where is None or np.any(where & outside):
+                return None
+            index = np.clip(index, 0, length - 1)  # whatever is there
+        lines.append(index.reshape(-1).astype(np.int64))  # narrow differences would wrap
+        at += moving
+    found = source  # nothing is taken before all indices are known to fit: two along one dimension would be a square
+    axis = 0
+    for line in lines:
+        if len(line) == 1:
+            found = found.take(line[0], axis=axis) if found.ndim > 1 else found[line[0]]
+            continue
+        step = int(line[1]) - int(line[0])
+        if step > 0 and (np.diff(line) == step).all():
+            found = found[(slice(None),) * axis + (slice(int(line[0]), int(line[-1]) + 1, step),)]
+        else:
+            found = found.take(line, axis=axis)
+        axis += 1
+    if not at:
+        return None
+    shape = [1] * width
+    for d, n in zip(at, found.shape, strict=True):
+        shape[d] = n
+    return found.transpose(np.argsort(at)).reshape(shape)
+
+
+def _checked(indices: list[Any], shape: tuple[int, ...], where: np.ndarray | None, name: str) -> list[Any]:
+    """The indices, 0 where they do not count. Raises BuildError for one outside the shape."""
+    grids = indices
+    if where is not None:
+        *grids, mask = np.broadcast_arrays(*indices, where)
+        grids = [np.where(mask, g, 0) for g in grids]
+    for axis, (index, length) in enumerate(zip(grids, shape, strict=True)):
+        low, high = np.min(index, initial=0), np.max(index, initial=0)
+        if np.size(index) and (low < 0 or high >= length):
+            raise out_of_bounds(name, axis, int(low) if low < 0 else int(high), length, given=True)
+    return grids
+
+
+def _typed(arg: Expr, value: Any, user: Expr) -> Any:
+    """Index arithmetic is int64 until it meets a value; there it takes its own type."""
+    if is_index(arg) and not is_index(user) and user.op != "read" and arg.dtype.is_integer:
+        return np.asarray(value).astype(arg.dtype.numpy)
+    return value
+
+
+def _apply(e: Expr, args: list[Any], index: bool) -> Any:
+    """An operator on arrays; of index arithmetic, which is int64, as it is."""
+    if e.op == "cast":
+        return args[0].astype(np.int64) if index else _cast(args[0], e.args[0].dtype, e.dtype)
+    if e.op == "reinterpret":
+        return np.asarray(args[0]).view(e.dtype.numpy)
+    if e.op in ("shl", "shr"):
+        return _shift(e.op, *args)
+    if e.op == "call":
+        return _call(e, args)
+    if index:
+        ufunc = OPS[e.op].numpy
+        assert ufunc is not None, e.op
+        return np.asarray(ufunc(*args))
+    value, dice = evaluated(e.op, e.dtype, args), _DICE.get()
+    return value if dice is None or value.dtype.kind != "f" else _either_way(e, args, value, dice)
+
+
+def _either_way(e: Expr, args: list[Any], value: np.ndarray, dice: np.random.Generator) -> np.ndarray:
+    """The value rounded up or down by chance, where it was rounded."""
+    wide = np.longdouble if value.dtype == np.float64 else np.float64
+    function = OPS[e.op].numpy
+    if function is None or e.op == "nextafter" or any(np.asarray(a).dtype.kind == "V" for a in args):
+        return value
+    exact = np.asarray(function(*[np.asarray(a).astype(wide) if np.asarray(a).dtype.kind == "f" else a for a in args]))
+    other = np.nextafter(value, np.where(exact > value, np.inf, -np.inf).astype(value.dtype))
+    turned = (exact != value) & np.isfinite(value) & (dice.random(value.shape) < 0.5)
+    return np.where(turned, other, value)
+
+
+def _call(e: Expr, args: list[Any]) -> Any:
+    """A function from outside: by NumPy, or a Python function point by point."""
+    if e.value.kind != "packed":
+        return as_type(np.asarray(numpy_of(e.value.name)(*map(np.asarray, args))), e.dtype)
+    function = get_global_func(e.value.name)
+    grids = np.broadcast_arrays(*args)
+    shape = grids[0].shape if grids else ()
+    results = [function(*(x.item() for x in point)) for point in zip(*(g.flat for g in grids), strict=True)]
+    if not grids:
+        results = [function()]
+    return np.array([0 if r is None else r for r in results], e.dtype.numpy).reshape(shape)
+
+
+def _cast(value: Any, source: DType, to: DType) -> Any:
+    array = np.asarray(value)
+    if source.is_float and to.is_integer:  # toward zero, saturating, NaN -> 0
+        wide = np.trunc(np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
+        low, high = int(to.min), int(to.max)
+        inside = np.clip(wide, low, np.nextafter(float(high), 0) if float(high) > high else float(high))
+        result = inside.astype(to.numpy)
+        return np.where(wide >= float(high), to.numpy.type(high), result)
+    return as_type(array, to)
+
+
+def _shift(op: str, a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    bits = a.dtype.itemsize * 8
+    too_far = (b >= bits) | (b < 0)
+    safe = np.where(too_far, np.zeros_like(b), b)
+    if op == "shl":
+        return np.where(too_far, np.zeros_like(a), np.left_shift(a, safe))
+    fill = np.where(a < 0, -np.ones_like(a), np.zeros_like(a)) if a.dtype.kind == "i" else np.zeros_like(a)
+    return np.where(too_far, fill, np.right_shift(a, safe)).astype(a.dtype)
