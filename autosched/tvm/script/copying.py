@@ -1,7 +1,8 @@
 """Copies of buffers in a tree: `cache_read` and `cache_write`.
 
 A copy holds what its buffer holds, from each time on that the one block that writes it has run. So readers may read the
-copy instead wherever they stand, outside of that block.
+copy instead wherever they stand, outside of that block. Where a block stores under conditions, its copy takes elements
+along that nobody has written, and nobody reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`tir.Schedule` of functions whose blocks are no stages: blocks that are moved, copied for and inlined.
 
-Random calls change no result, read nothing that was not written, and leave no buffer: the interpreter looks.
+Random calls change no result, read nothing that was not written, and leave no buffer: the interpreter looks. (Copies of
+what is stored under conditions may take along what was never written; these calls make none.)
 """
 
 # mypy: ignore-errors
