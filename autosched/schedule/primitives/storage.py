@@ -218,7 +218,7 @@ def transform_layout(s: Schedule, stage: Stage, mapping: Any, pad_value: Any = N
         raise Illegal(f"the map depends on {strange[0]}, which is no index, knob or size of this schedule", legal)
     to_axes = {p: a.var for p, a in zip(layout.placeholders, all_axes, strict=True)}
     formulas = [substitute(e, to_axes) for e in layout.formulas]
-    axes, old, inside = _inverse(all_axes, formulas, legal)
+    axes, old, inside = inverse(all_axes, formulas, legal)
 
     if stage.is_output and pad_value is None and not is_const(inside, True):
         raise Illegal(f"{stage.name} is an output, and would get padding", "factors that divide, or pad_value=..")
@@ -256,7 +256,7 @@ def _padded(e: Expr, inside: Expr, value: Any) -> Expr:
     return make("reduce", e.dtype, (*sources, logical_and(inside, condition), choice), e.value)
 
 
-def _inverse(
+def inverse(
     axes: Sequence[IterVar], formulas: Sequence[Expr], legal: str
 ) -> tuple[list[IterVar], dict[Expr, Expr], Expr]:
     """New axes, each old one's variable as a formula over them, and which of them are no padding.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
+from autosched.ir.expr import var
 from autosched.tvm.script.reach import NotHere
 
 
@@ -40,13 +42,25 @@ class Name(str):
 
 def _said(a: Any) -> str:
     if isinstance(a, (list, tuple)):
-        return f"[{', '.join(map(_said, a))}]"
+        inner = ", ".join(map(_said, a))
+        return f"[{inner}]" if isinstance(a, list) else f"({inner}{',' if len(a) == 1 else ''})"
+    if inspect.isfunction(a):
+        return _map_said(a)
     return str(a) if isinstance(a, Name) else repr(a)
+
+
+def _map_said(index_map: Callable[..., Any]) -> str:
+    """A map of indices as a lambda; one of any number of indices is told by its name."""
+    names = inspect.signature(index_map).parameters
+    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in names.values()):
+        return index_map.__name__
+    made = index_map(*map(var, names))
+    return f"lambda {', '.join(names)}: [{', '.join(map(repr, made))}]"
 
 
 def _known(a: Any, known: Mapping[str, Any]) -> Any:
     if isinstance(a, (list, tuple)):
-        return [_known(x, known) for x in a]
+        return type(a)(_known(x, known) for x in a)
     return known[a] if isinstance(a, Name) else a
 
 

@@ -1,12 +1,13 @@
 """Copies of buffers in a tree: `cache_read` and `cache_write`.
 
 A copy holds what its buffer holds, from each time on that the one block that writes it has run. So readers may read the
-copy instead wherever they stand, outside of that block.
+copy instead wherever they stand, outside of that block. Where a block stores under conditions, its copy takes elements
+along that nobody has written, and nobody reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +34,7 @@ from autosched.tvm.script.reach import (
     whole_of,
     writes_of,
 )
-from autosched.tvm.script.walking import everything, outermost_blocks, with_other
+from autosched.tvm.script.walking import everything, outermost_blocks, path_to, with_other
 
 
 def buffers_read(block: Block) -> list[Buffer]:
@@ -51,15 +52,17 @@ def buffers_written(block: Block) -> list[Buffer]:
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """The block, or whole function, that a block to be copied for is in."""
+    """The block, or whole function, that a block to be copied for is in; or what the buffer is allocated for, in it."""
 
     body: Any
     signature: Signature
-    within: Block | None
+    within: Block | Allocate | None
 
     @staticmethod
-    def around(body: Any, signature: Signature, block: Block) -> Scope:
-        return Scope(body, signature, scope_of(body, block))
+    def around(body: Any, signature: Signature, block: Block, buffer: Buffer) -> Scope:
+        way = path_to(body, block) or []
+        held = next((s for s in way if isinstance(s, Allocate) and s.buffer is buffer), None)
+        return Scope(body, signature, held if held is not None else scope_of(body, block))
 
     @property
     def inner(self) -> Any:
@@ -71,15 +74,26 @@ class Scope:
 
     def owns(self, buffer: Buffer) -> bool:
         """Whether a buffer lives no longer than this."""
+        if isinstance(self.within, Allocate):
+            return buffer is self.within.buffer
         buffers = self.signature.buffers if self.within is None else self.within.buffers
-        return buffer in buffers or any(isinstance(s, Allocate) and s.buffer is buffer for s in everything(self.inner))
+        return buffer in buffers
 
-    def with_inner(self, inner: Any, *made: Buffer) -> tuple[Any, Signature]:
-        """The tree and the signature with other statements in this scope, and more buffers."""
+    def with_inner(self, inner: Any, made: Buffer) -> tuple[Any, Signature]:
+        """The tree and the signature with other statements in this scope, and one more buffer."""
         if self.within is None:
-            return inner, replace(self.signature, buffers=[*self.signature.buffers, *made])
-        block = replace(self.within, body=inner, buffers=[*self.within.buffers, *made])
-        return with_other(self.body, self.within, block), self.signature
+            return inner, replace(self.signature, buffers=[*self.signature.buffers, made])
+        if isinstance(self.within, Allocate):
+            changed: Any = replace(self.within, body=Allocate(made, inner))
+        else:
+            changed = replace(self.within, body=inner, buffers=[*self.within.buffers, made])
+        return with_other(self.body, self.within, changed), self.signature
+
+    def check_alone(self, place: Any, check: Callable[[], None]) -> None:
+        """Make a check, of what iterations store, where they run at the same time."""
+        way = path_to(self.inner, place) or []
+        if any(isinstance(s, For) and s.kind not in ("serial", "unroll") for s in way):
+            check()
 
 
 def beside(scope: Scope, block: Block, buffer: Buffer) -> list[Block]:
@@ -118,8 +132,11 @@ def cache_read(scope: Scope, buffer: Buffer, name: str, of: str, readers: Sequen
     place = _place(inner, writer, readers)
     here, _ = surroundings(scope.body, place.at)
     part = [a for a in accesses_below(place.inside, writer, here) if a.buffer is buffer and a.stores]
+    local = _known(here, box(here, part), buffer)
+    loops = [x for x in everything(place.inside) if isinstance(x, For)]
+    scope.check_alone(place.at, lambda: _filled(here, buffer, part, loops, local))
     made = _buffer(buffer, name, of, spans)
-    copy = _copy(here, name, made, buffer, spans, _known(here, box(here, part), buffer), True)
+    copy = _copy(here, name, made, buffer, spans, local, True)
     return scope.with_inner(_redirected(place.put(inner, copy), readers, buffer, made, spans), made)
 
 
@@ -147,8 +164,10 @@ def cache_write(
     here, _ = surroundings(scope.body, place.at)
     part = [a for a in accesses_below(place.inside, block, here) if a.buffer is buffer and a.stores]
     local = _known(here, box(here, part), buffer)
+    loops = [x for x in everything(place.inside) if isinstance(x, For)]
     if not scope.owns(buffer):
-        _filled(here, buffer, part, [x for x in everything(place.inside) if isinstance(x, For)], local)
+        _filled(here, buffer, part, loops, local)
+    scope.check_alone(place.at, lambda: _filled(here, buffer, part, loops, local))
     made = _buffer(buffer, name, of, spans)
     copy = _copy(here, name, made, buffer, spans, local, False)
     return scope.with_inner(_redirected(place.put(inner, copy), [block, *readers], buffer, made, spans), made)
@@ -185,7 +204,7 @@ def _check_readers(scope: Scope, buffer: Buffer, readers: Sequence[Block]) -> No
         raise NotHere(
             f"{other.name} is in another block", f"blocks beside one another: {', '.join(b.name for b in blocks)}"
         )
-    init = scope.within.init if scope.within is not None else None
+    init = scope.within.init if isinstance(scope.within, Block) else None
     if init is not None and buffer in reads_of(init) | writes_of(init):
         raise NotHere(f"{scope.within.name} stores first values of {buffer.name}", "decompose_reduction of it before")  # type: ignore[union-attr]
     if buffer in hands_out(scope.inner):

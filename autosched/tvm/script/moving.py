@@ -6,7 +6,7 @@ that writes what it reads, or touches what it writes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -299,9 +299,11 @@ def _private(inside: Any, an: Analyzer, written: set[Buffer], marked: Sequence[F
 
 def relocated(s: Any, old: Buffer, new: Buffer, low: Sequence[Expr]) -> Any:
     """A tree that uses another buffer, whose first element is the one at `low`."""
+    return placed(s, old, new, lambda at: tuple(simplify(i - a) for i, a in zip(at, low, strict=True)))
 
-    def place(at: Sequence[Expr]) -> tuple[Expr, ...]:
-        return tuple(simplify(i - a) for i, a in zip(at, low, strict=True))
+
+def placed(s: Any, old: Buffer, new: Buffer, place: Callable[[Sequence[Expr]], tuple[Expr, ...]]) -> Any:
+    """A tree that uses another buffer, where each element is at the indices that `place` makes of its own."""
 
     def change(e: Expr) -> Expr:
         return rewrite(

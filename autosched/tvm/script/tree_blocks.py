@@ -14,6 +14,7 @@ from autosched.tir.remarks import Annotations, plain
 from autosched.tvm.script import copying, inlining, moving
 from autosched.tvm.script.beginning import blockize, decompose_reduction
 from autosched.tvm.script.calls import recorded
+from autosched.tvm.script.layouts import transform_layout
 from autosched.tvm.script.parts import Block, Signature
 from autosched.tvm.script.reach import NotHere
 from autosched.tvm.script.walking import everything, outermost_blocks, with_buffers, with_other
@@ -51,7 +52,7 @@ class TreeBlocks:
         """Copy a buffer that a block reads, for all its readers beside that block or for the given ones."""
         b = self._block_of(block)
         buffer = self._one_of(b, copying.buffers_read(b), read_buffer_index)
-        scope = copying.Scope.around(self._tree.body, self._tree.signature, b)
+        scope = copying.Scope.around(self._tree.body, self._tree.signature, b, buffer)
         readers = [self._block_of(c) for c in consumer_blocks or ()] or copying.beside(scope, b, buffer)
         name = self._fresh(f"{buffer.name}_{storage_scope}")
         self._now(copying.cache_read(scope, buffer, name, self._scope_named(storage_scope), readers))
@@ -64,7 +65,7 @@ class TreeBlocks:
         """Let a block write to a buffer of its own, and copy that; the given blocks read it, others the copy."""
         b = self._block_of(block)
         buffer = self._one_of(b, copying.buffers_written(b), write_buffer_index)
-        scope = copying.Scope.around(self._tree.body, self._tree.signature, b)
+        scope = copying.Scope.around(self._tree.body, self._tree.signature, b, buffer)
         readers = [self._block_of(c) for c in consumer_blocks or ()]
         name = self._fresh(f"{buffer.name}_{storage_scope}")
         self._now(copying.cache_write(scope, b, buffer, name, self._scope_named(storage_scope), readers))
@@ -107,6 +108,21 @@ class TreeBlocks:
         if buffer in self._tree.signature.params.values():
             raise NotHere(f"{buffer.name} is an output: it is global memory", "cache_write(block, 0, scope)")
         self._exchange(buffer, replace(buffer, scope=self._scope_named(storage_scope)))
+
+    @recorded
+    def transform_layout(
+        self,
+        block: Any,
+        buffer: Any,
+        index_map: Any,
+        pad_value: Any = None,
+        *,
+        assume_injective_transform: bool = False,
+    ) -> None:
+        """Keep the elements of a buffer that the function allocates elsewhere. Loops stay as they are."""
+        found = self._accessed(block, buffer, buffer[1] if isinstance(buffer, tuple) else buffer)
+        body, signature = self._tree.body, self._tree.signature
+        self._now(transform_layout(body, signature, found, index_map, pad_value is not None))
 
     @recorded
     def annotate(self, block_or_loop: Any, ann_key: str, ann_val: Any = None) -> None:
@@ -162,8 +178,9 @@ class TreeBlocks:
         self, block: Any, mine: Callable[..., list[Buffer]], theirs: Callable[..., list[Buffer]]
     ) -> list[BlockRV]:
         b = self._block_of(block)
-        scope, own = copying.Scope.around(self._tree.body, self._tree.signature, b), set(mine(b))
-        return [BlockRV(x.name) for x in outermost_blocks(scope.inner) if x is not b and own & set(theirs(x))]
+        within, own = moving.scope_of(self._tree.body, b), set(mine(b))
+        inner = self._tree.body if within is None else within.body
+        return [BlockRV(x.name) for x in outermost_blocks(inner) if x is not b and own & set(theirs(x))]
 
     def _now(self, made: tuple[Any, Signature]) -> None:
         self._tree = replace(self._tree, body=made[0], signature=made[1])

@@ -340,7 +340,7 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
 
     def _named(self, a: Any) -> Any:
         if isinstance(a, (list, tuple)):
-            return tuple(map(self._named, a))
+            return type(a)(map(self._named, a))
         return self._names.get(a, a) if isinstance(a, (BlockRV, LoopRV)) else a
 
     def __getattr__(self, name: str) -> Any:

@@ -1,6 +1,7 @@
 """`tir.Schedule` of functions whose blocks are no stages: blocks that are moved, copied for and inlined.
 
-Random calls change no result, read nothing that was not written, and leave no buffer: the interpreter looks.
+Random calls change no result, read nothing that was not written, and leave no buffer: the interpreter looks. (Copies of
+what is stored under conditions may take along what was never written; these calls make none.)
 """
 
 # mypy: ignore-errors
@@ -157,7 +158,9 @@ def random_call(sch, rng: random.Random) -> str | None:
         "compute_inline",
         "reverse_compute_inline",
     ]
-    call = rng.choice([*moves, *moves, "split", "split", "fuse", "parallel", "blockize", "decompose_reduction"])
+    call = rng.choice(
+        [*moves, *moves, "split", "split", "fuse", "parallel", "blockize", "decompose_reduction", "transform_layout"]
+    )
     some = [b for b in map(sch.get_block, names) if rng.random() < 0.2] if rng.random() < 0.3 else None
     try:
         match call:
@@ -173,6 +176,9 @@ def random_call(sch, rng: random.Random) -> str | None:
                 sch.cache_read(block, rng.choice([0, 0, 1]), rng.choice(["global", "local"]), some)
             case "cache_write":
                 sch.cache_write(block, 0, "local", some)
+            case "transform_layout":
+                layouts = [lambda i, j: [j, i], lambda i, j: [j // 4, i, j % 4], lambda i, j: [i // 3, j, i % 3]]
+                sch.transform_layout(block, rng.choice([("read", 0), ("write", 0)]), rng.choice(layouts))
             case "blockize":
                 sch.blockize(rng.choice(sch.get_loops(block)))
             case "decompose_reduction":
@@ -342,6 +348,20 @@ def test_memory_of_parallel_iterations_is_their_own(made) -> None:
     np.testing.assert_array_equal(found, PROGRAMS["neighbours"][1](VALUES))
 
 
+def test_copies_live_where_their_buffer_does() -> None:
+    sch = tir.Schedule(neighbours)
+    i = loop(sch, "C")
+    sch.compute_at("B", i)
+    sch.parallel(i)
+    sch.cache_read("C", "B", "local")
+    sch.cache_write("B", 0, "local")
+    before, inside = sch.mod.script().split("T.parallel")
+    assert "B_local" not in before
+    assert 'B_local = T.allocate([2, 12], "float32", "local")' in inside
+    assert 'B_local_1 = T.allocate([2, 12], "float32", "local")' in inside
+    checked(sch, PROGRAMS["neighbours"][1](VALUES))
+
+
 def test_vectors_share_memory() -> None:
     sch = tir.Schedule(kept_and_lost)
     with pytest.raises(ScheduleError, match="iterations of i may meet in B"):
@@ -450,6 +470,29 @@ def main(A: T.Buffer((8, 12), "float32"), D: T.Buffer((8,), "float32")):
     found = np.zeros(8, "float32")
     tvm.build(sch.mod, target="llvm")(VALUES, found)
     np.testing.assert_array_equal(found, VALUES.sum(1))
+
+
+def test_elements_lie_elsewhere() -> None:
+    sch = tir.Schedule(tiles)
+    sch.transform_layout("B", ("write", 0), lambda i, j: [j // 4, i // 3, j % 4, i % 3])
+    sch.transform_layout("D", "C", lambda *at: [at[1], at[0]])
+    text = sch.mod.script()
+    assert 'B = T.allocate([3, 3, 4, 3], "float32"' in text and 'C = T.allocate([12, 8], "float32"' in text
+    assert [x.name for x in sch.get_loops("B")] == ["i", "j"]
+    verify_trace_roundtrip(sch, tiles)
+    said = "sch.transform_layout('B', ('write', 0), lambda i, j: [j//4, i//3, j%4, i%3])"
+    assert said in sch.trace.as_python()
+    checked(sch, PROGRAMS["tiles"][1](VALUES))
+    found = np.zeros((8, 12), "float32")
+    tvm.build(sch.mod, target="llvm")(VALUES, found)
+    np.testing.assert_array_equal(found, PROGRAMS["tiles"][1](VALUES))
+    with pytest.raises(ScheduleError, match="the layout of A is the caller's"):
+        sch.transform_layout("B", "A", lambda i, j: [j, i])
+    for mapping in (lambda i, j: [i], lambda i, j: [i * 2 + j], lambda i: [i]):
+        with pytest.raises(ScheduleError, match="transform_layout"):
+            sch.transform_layout("D", "C", mapping)
+    with pytest.raises(ScheduleError, match="padding of C has no value of its own"):
+        sch.transform_layout("D", "C", lambda i, j: [i // 5, i % 5, j], pad_value=0.0)
 
 
 @T.prim_func
