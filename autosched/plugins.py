@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from autosched.errors import AutoschedError, UsageError, did_you_mean
+from autosched.errors import AutoschedError, UsageError, clipped, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,23 @@ def _check_options(
     if taken is None:
         return
     legal = [word for word in taken if word not in common]
-    for option in options:
+    for option, value in options.items():
         if option not in legal:
             hint = did_you_mean(option, legal)
             listing = f"its options: {', '.join(legal)}" if legal else "it has no options"
             raise _error(kind, name, f"it has no option {option!r}", hint + listing)
+        wanted = _unlike(value, taken[option])
+        if wanted:
+            raise _error(kind, name, f"its option {option} is {clipped(repr(value), 40)}", wanted)
+
+
+def _unlike(value: Any, default: Any) -> str:
+    """What an option takes that has a number or a text by default, where a value is of another kind; else ''."""
+    if value is None:
+        return ""
+    if isinstance(default, (int, float)):
+        return "" if isinstance(value, (int, float)) else f"a number, by default {default!r}"
+    return "a text" if isinstance(default, str) and not isinstance(value, str) else ""
 
 
 def _from_entry_point(kind: PluginKind, name: str) -> Any:

@@ -63,8 +63,8 @@ def check_tails(s: Schedule, extents: dict[Stage, dict[Loop, Expr]], an: Analyze
         if is_const(condition, False):
             raise ScheduleError(
                 reason,
-                asked=s.earlier("split", r.parent.stage, f"{r.parent.name}, disable_predication=True"),
-                legal="tail='guard' without disable_predication, or a factor that divides",
+                asked=s.earlier("split", r.parent.stage, f"{r.parent.name}, {r.amount!r}"),
+                legal="a factor that divides, or tail='guard' without disable_predication",
             )
         if not is_const(condition, True):
             found.setdefault(condition, Constraint(condition, reason))

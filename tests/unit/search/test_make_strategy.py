@@ -82,6 +82,11 @@ def test_an_unknown_option_lists_the_known_ones():
     assert message("grid", depth=3) == "strategy 'grid': it has no option 'depth'\n  it has no options"
 
 
+def test_an_option_of_another_kind_says_what_is_taken():
+    assert message("guided", pool="x") == "strategy 'guided': its option pool is 'x'\n  a number, by default 1024"
+    assert message("bandit", arms=3) == "strategy 'bandit': its option arms is 3\n  a text"
+
+
 def test_a_class_in_a_file(plugin):
     strategy = make_strategy(f"{plugin}:Mine", SPACE, depth=5)
     assert isinstance(strategy, GuardedStrategy) and strategy.strategy.depth == 5
