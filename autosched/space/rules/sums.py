@@ -126,19 +126,30 @@ def _few(plan: Plan, stage: Stage) -> bool:
 
 @rule(when=lambda plan, stage: _along_rows(plan, stage) and _few(plan, stage), last=False)
 def pieces_of_rows(plan: Plan, stage: Stage) -> None:
-    """Few long rows: each is cut into pieces for the threads to share, and a piece is added up in lanes.
+    """Few long rows: each is cut into pieces for the threads to share, and a piece is added up in lanes; or searched,
+    where each point takes the place of the result or leaves it: see `lanes_that_change`.
 
     for i: for k: R[i] += A[i, k]   ->   parallel for p, i: Q[p, i] = sum of piece p;  R[i] = Q[0, i] + Q[1, i] + ..
     """
+    searches = _chooses(stage) and _asks_first(plan)
     loops = reduce_loops(stage)
     if _rows_are_apart(plan, stage) and not analysis.has_fewer(stage.reduce_axis[:-1], PIECES[-1]):
         loops = loops[:-1]
     piece, _ = stage.split(fuse_all(stage, loops), nparts=plan.knob(stage, "pieces", PIECES))
     pieces = partial_results(plan, stage, piece, "pieces_of_rows")
-    partial = in_lanes(plan, pieces)
+    partial = None if searches else in_lanes(plan, pieces)
     task = fuse_all(pieces, spatial_loops(pieces))
-    partial.compute_at(pieces, task)
+    if partial is not None:
+        partial.compute_at(pieces, task)
+    else:
+        _search(plan, pieces)
     pieces.parallel(task)
+
+
+def _search(plan: Plan, stage: Stage) -> None:
+    """Vectors along the row of a reduction that ask together whether they change the result."""
+    _, lane = stage.split(fuse_all(stage, reduce_loops(stage)), factor=plan.knob(stage, "asked", (32, 64)))
+    stage.vectorize(lane)
 
 
 def _asks_first(plan: Plan) -> bool:
@@ -147,10 +158,13 @@ def _asks_first(plan: Plan) -> bool:
 
 
 def _seldom_changes(plan: Plan, stage: Stage) -> bool:
+    """Whether that is so of the points of rows, several of which are computed."""
+    return _along("reduce", stage) and bool(spatial_loops(stage)) and _chooses(stage)
+
+
+def _chooses(stage: Stage) -> bool:
     """Whether each point of a long row takes the place of the result or leaves it, as in arg-max: where rows do not
     rise, they leave it nearly always."""
-    if not _along("reduce", stage) or not spatial_loops(stage):
-        return False
     combiner = stage.body[0].value.combiner
     if isinstance(combiner, str) or analysis.has_fewer(stage.reduce_axis[-1:], LONG_SEARCH):
         return False
@@ -168,9 +182,7 @@ def lanes_that_change(plan: Plan, stage: Stage) -> None:
     known = plan.knob_of(first, "groups")
     groups = plan.knob(first, "groups", powers(1, 64)) if known is None else known
     group, row = stage.split(fuse_all(stage, spatial_loops(stage)), factor=groups)
-    k = fuse_all(stage, reduce_loops(stage))
-    _, lane = stage.split(k, factor=plan.knob(stage, "asked", (32, 64)))
-    stage.vectorize(lane)
+    _search(plan, stage)
     stage.parallel(group)
     if stage is first:
         for x in plan.s.stages:

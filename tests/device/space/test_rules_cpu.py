@@ -466,12 +466,13 @@ def places(rows=6, columns=203, dtype="float32", where=False, of=te.argmax):
 
 
 @pytest.mark.parametrize("of", [te.argmax, te.argmin])
-@pytest.mark.parametrize("columns", [203, 64, 5])
+@pytest.mark.parametrize("columns", [1203, 203, 64, 5])
 def test_the_first_of_equals_wins_in_lanes_and_pieces(of, columns):
     w = Workload("w", places(columns=columns, of=of))
     space = w.search_space(LLVM, {})
     found = " ".join(sketch.name for sketch in space.sketches)
     assert "pieces_of_rows" in found and "lanes_of_sums" in found
+    assert ("searches=True" in found) == (columns == 1203), "vectors of long pieces ask whether they change anything"
     rng = np.random.default_rng(5)
     x = rng.integers(0, 3, (6, columns)).astype("float32")
     x[1], x[2, columns // 2 :], x[3, ::2], x[4] = 0, np.nan, np.inf, -np.inf
