@@ -100,6 +100,8 @@ class Cutter:
         return self.number[t]
 
     def _add(self, g: Group) -> None:
+        if not any(map(bytes_of, g.outputs)):
+            return  # nothing is computed, and what reads it reads nothing
         inside = {t for op in g.ops for t in op.outputs}
         states = {t for op in g.ops for t in op.state_placeholder}
         read = dict.fromkeys(t for op in g.ops for t in op.input_tensors if t not in inside and t not in states)

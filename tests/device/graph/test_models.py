@@ -257,3 +257,21 @@ def test_shapes_are_of_inputs_and_symbolic_dimensions() -> None:
         load(proto, shapes={"nn": 3})
     with pytest.raises(ModelError, match=r"\[3, 4\] is no size of a dimension\n  one number"):
         load(proto, shapes={"n": [3, 4]})
+
+
+def test_what_has_no_elements_is_not_computed() -> None:
+    """What is made of it is."""
+    h, of = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [
+        h.make_node("Relu", ["x"], ["u"]),
+        h.make_node("ReduceSum", ["u", "rows"], ["s"], keepdims=0),
+        h.make_node("Add", ["s", "c"], ["y"]),
+    ]
+    given = [h.make_tensor_value_info("x", of, [0, 4]), h.make_tensor_value_info("c", of, [4])]
+    made = [h.make_tensor_value_info("u", of, [0, 4]), h.make_tensor_value_info("y", of, [4])]
+    rows = onnx.numpy_helper.from_array(np.int64([0]), "rows")
+    graph = h.make_graph(nodes, "nothing", given, made, [rows])
+    compiled = load(h.make_model(graph, opset_imports=[h.make_opsetid("", 18)])).compile("llvm", effort="none")
+    assert [call.name for call in compiled.program.calls] and len(compiled.cut.kernels) == 1
+    found = compiled.run({"x": np.zeros((0, 4), np.float32), "c": np.ones(4, np.float32)})
+    assert found["u"].shape == (0, 4) and found["y"].tolist() == [1, 1, 1, 1]
