@@ -47,7 +47,7 @@ NARROW_COSTS: dict[str, Any] = {
     "long_code": 0.05, "wide": 0.0,
 }  # fmt: skip
 #: Registers of so many bytes are filled lane by lane: compilers do not use AVX2's own instruction, which takes as long.
-#: What one lane takes: tables of bytes to doubles on one core of Zen 3.
+#: What one lane takes, of 0.7 to 1.1 in tables of bytes to doubles on one core of Zen 3, busy with other things.
 NO_GATHERS_BYTES, LANE_BY_LANE = 32, 0.9
 #: Pages of memory whose addresses a core has at hand: entries of the first-level table of data.
 PAGES_AT_HAND = 64
