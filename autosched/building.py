@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from autosched import predicting, trust
+from autosched.choosing import Foreseen
 from autosched.codegen import compile_function
 from autosched.effort import check_effort
 from autosched.errors import (
@@ -34,7 +35,6 @@ from autosched.ir.visit import substitute
 from autosched.lowering.checked import NOTHING, with_checks
 from autosched.lowering.pipeline import PASSES, Structure, lower_structure
 from autosched.lowering.versions import guarded
-from autosched.predicting import Foreseen
 from autosched.records import (
     PREDICTED,
     Box,
@@ -425,14 +425,28 @@ def _beside(x: Record, r: Record) -> bool:
 
 
 def _guessed(w: Workload, target: Target, called: str, guess: Foreseen, why: str) -> Plan | None:
-    """The plan of a prediction; None, and a warning, where that cannot be lowered."""
+    """The plan of a prediction, with its versions for short sizes; None, and a warning, where that cannot be
+    lowered."""
+    note = f"{why}: predicted by a model of this machine, not measured"
     try:
-        s = replay(guess.trace, w.args, trusted=False)
-        _check_knobs(s, guess.knobs)
-        structure = lower_structure(s, w.args, target, called)
+        usual = _of_choice(w, target, called, guess, note)
+        if usual.structure.function.requires:  # a last version has to take all sizes
+            return usual
+        versions = [(x, _of_choice(w, target, called, x.choice, note)) for x in guess.short]
     except AutoschedError as error:
         warnings.warn(f"the model's choice of {w.name} is passed over: {error}", RuntimeWarning, stacklevel=4)
         return None
+    if versions:
+        usual.provenance["versions"] = [{**p.provenance, "when": f"{x.size} < {x.below}"} for x, p in versions]
+    sizes = w.size_variables()
+    return replace(usual, versions=tuple((sizes[x.size] < x.below, p) for x, p in versions))
+
+
+def _of_choice(w: Workload, target: Target, called: str, guess: Foreseen, note: str) -> Plan:
+    """The plan of one prediction. Raises AutoschedError where it cannot be lowered."""
+    s = replay(guess.trace, w.args, trusted=False)
+    _check_knobs(s, guess.knobs)
+    structure = lower_structure(s, w.args, target, called)
     provenance = {
         "kind": PREDICTED,
         "record": None,
@@ -441,7 +455,7 @@ def _guessed(w: Workload, target: Target, called: str, guess: Foreseen, why: str
         "seconds": guess.seconds,
         "sizes": {},
         "exact": False,
-        "note": f"{why}: predicted by a model of this machine, not measured",
+        "note": note,
     }
     return Plan(called, w.args, s, dict(guess.knobs), structure, target, provenance)
 

@@ -4,6 +4,10 @@
 `build` is waiting: `foreseen` looks at a few sketches, and takes the best that it has seen when the time is over. The
 answer is remembered in the user's cache folder, so that the same build gives the same schedule whatever else the
 machine does; one that was cut short, or found nothing in time, for a day.
+
+A program whose sizes are symbolic is asked at usual sizes, and once more with each dimension short: vectors along rows
+of three elements are loops of their own for each row. Where another schedule is clearly better there, the function has
+both, and chooses at each call.
 """
 
 from __future__ import annotations
@@ -13,12 +17,13 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from autosched.choosing import Foreseen, Short, choices_by_model
 from autosched.deadline import TooLate, within
 from autosched.errors import AutoschedError, Fields, Form, ScheduleError, UsageError, parse_json, with_line
 from autosched.garbage import few_collections
@@ -28,38 +33,19 @@ from autosched.runtime.device import describe_device, resolve_target, versions, 
 from autosched.schedule.schedule import Schedule, perform, replay
 from autosched.schedule.trace import FOR_TUNING, Trace
 from autosched.space.default import by_default
-from autosched.space.space import DEFAULT
 from autosched.space.workload import Workload
 from autosched.target import Target, TargetLike
 
-if TYPE_CHECKING:
-    from autosched.model import AnalyticalModel
-
 #: Seconds of computing that finding the answer may take, and how many times as long on a busy machine.
 LIMIT_S, PATIENT_LIMITS = 3.0, 3
-#: Sketches that are looked at, and seconds after which none is begun.
-SKETCHES, PATIENCE_S = 12, 1.5
 #: Length of a dimension that nobody has given. Asking the workload for inputs may load a file.
 USUAL_SIZE = 1024
 #: Seconds after which it is tried again where there was no time.
 AGAIN_S = 86_400.0
 #: Share of the time that was computed in at least; with less, others had the machine, and the answer is not kept.
 FAIR_SHARE = 0.9
-#: How many times as fast the default schedule has to look to be chosen: the model counts many stages beside each other
-#: too dear, which the default has in plain nests.
-AHEAD = 1.5
-_VERSION = 18
+_VERSION = 19
 _LATE = "no prediction within"
-
-
-@dataclass(frozen=True)
-class Foreseen:
-    """A model's choice: the name of a sketch, its trace, knob values, and the seconds that it expects."""
-
-    sketch: str
-    trace: list[Any]
-    knobs: dict[str, int]
-    seconds: float
 
 
 def is_on() -> bool:
@@ -67,25 +53,20 @@ def is_on() -> bool:
     return os.environ.get("AUTOSCHED_PREDICT", "1") != "0"
 
 
-def machine_model(feature_names: Sequence[str], target: Target) -> AnalyticalModel | None:
-    """The analytical model of a target on this machine; None where there is none of its device, or of these
-    features."""
-    from autosched.model import prior_for  # a build that finds a record needs no model
-
-    limits = with_machine(target).limits
-    return prior_for(feature_names, is_gpu_style=target.is_gpu_style, units=target.num_threads, limits=limits)
-
-
 def foreseen(
     w: Workload, target: Target, device: str, sizes: Mapping[str, int] | None, *, limit_s: float = LIMIT_S
 ) -> tuple[Foreseen | None, str]:
-    """(The choice, or None, and why there is none). Never takes longer than `limit_s` seconds by much, nor raises."""
+    """(The choice, or None, and why there is none). Never takes longer than `limit_s` seconds by much, nor raises.
+
+    Dimensions that `sizes` does not tell may be short at some calls, for which the choice may have others.
+    """
     at = dict.fromkeys(w.size_names(), USUAL_SIZE) | w.usual_sizes() | dict(sizes or {})
-    file = answer_file(w, target, device, at)
+    unknown = [name for name in at if name not in (sizes or {})]
+    file = answer_file(w, target, device, at, unknown)
     known = _answered(file)
     if known is None:
         begun = time.thread_time()
-        known = _within_limit(w, target, at, limit_s)
+        known = _within_limit(w, target, at, unknown, limit_s)
         if not known[1].startswith(_LATE) or time.thread_time() - begun >= FAIR_SHARE * limit_s:
             _write(file, known)
     answers[file] = known
@@ -94,43 +75,28 @@ def foreseen(
 
 def foreseen_before(w: Workload, target: Target, device: str, sizes: Mapping[str, int]) -> Foreseen | None:
     """The choice that `build` has made earlier at these sizes; None where it has not, or found none."""
-    known = _answered(answer_file(w, target, device, dict(sizes)))
-    return None if known is None else known[0]
+    for unknown in ((), w.size_names()):
+        known = _answered(answer_file(w, target, device, dict(sizes), unknown))
+        if known is not None:
+            return known[0]
+    return None
 
 
-def _within_limit(w: Workload, target: Target, at: dict[str, int], limit_s: float) -> tuple[Foreseen | None, str]:
+def _within_limit(
+    w: Workload, target: Target, at: dict[str, int], unknown: Sequence[str], limit_s: float
+) -> tuple[Foreseen | None, str]:
     """The best choice that was found within the time, with the reason why it may not be the last word."""
     late = f"{_LATE} {limit_s:g} s, `autosched tune` with --trials 0 takes the time"
     found, why = None, late
     try:
         with few_collections(), within(PATIENT_LIMITS * limit_s), within(limit_s, cpu=True):
-            for found, why in choices_by_model(w, target, at):  # noqa: B007  # the last one is it
+            for found, why in choices_by_model(w, target, at, unknown):  # noqa: B007  # the last one is it
                 pass
     except TooLate:
         return found, late
     except Exception as error:  # a search space is its author's code, and a model may fail on what it makes
         return None, f"no prediction: {' '.join(str(error).split())[:200]}"
     return found, why
-
-
-def choices_by_model(w: Workload, target: Target, at: dict[str, int]) -> Iterator[tuple[Foreseen | None, str]]:
-    """Better and better choices; or None once, and why there is none."""
-    from autosched.search.predicted import outlooks  # as above
-
-    space = w.search_space(with_machine(target), at)
-    prior = machine_model(space.feature_names, target)
-    if prior is None:
-        yield None, "no prediction: there is no model of this device"
-        return
-    best = None
-    for outlook in outlooks(space, prior.seconds, sketches=SKETCHES, patience_s=PATIENCE_S):
-        first = outlook.choices[0]
-        close = (c for c in outlook.choices if c.seconds <= AHEAD * first.seconds)
-        best = next((c for c in close if space.sketches[c.candidate.sketch].name != DEFAULT), first)
-        sketch = space.sketches[best.candidate.sketch]
-        yield Foreseen(sketch.name, sketch.trace, sketch.values(best.candidate.indices), best.seconds), ""
-    if best is None:
-        yield None, "no prediction: its search space has no valid point"
 
 
 #: What `auto` may do: take the default schedule, or what the model of this machine chooses.
@@ -196,10 +162,10 @@ attach(Schedule, auto=auto)
 answers: dict[Path, tuple[Foreseen | None, str]] = {}
 
 
-def answer_file(w: Workload, target: Target, device: str, at: Mapping[str, int]) -> Path:
+def answer_file(w: Workload, target: Target, device: str, at: Mapping[str, int], unknown: Sequence[str] = ()) -> Path:
     """The file of the answer, one for each question; relative where there is no cache folder."""
     code = [_digest_of(path) for path in w.files]
-    what = [_VERSION, w.key, w.name, str(target), device, versions(), sorted(at.items()), code]
+    what = [_VERSION, w.key, w.name, str(target), device, versions(), sorted(at.items()), sorted(unknown), code]
     digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:24]
     folder = Path()
     with suppress(RuntimeError):  # no home folder
@@ -215,15 +181,16 @@ def _digest_of(path: str) -> str:
         return path
 
 
-_FORESEEN = Fields(
+_CHOICE = Fields(
     {
         "sketch": Form.text(),
         "trace": Form.array(),
         "knobs": Form.object(Form.integer(), "an object of integers"),
         "seconds": Form.number(above=0),
-        "late": Form.flag(),
     }
 )
+_SHORT = Fields({"size": Form.text(), "below": Form.integer(least=1), "choice": _CHOICE})
+_FORESEEN = Fields({**_CHOICE.fields, "short": Form.array(_SHORT, "an array of versions"), "late": Form.flag()})
 
 
 def _answered(file: Path) -> tuple[Foreseen | None, str] | None:
@@ -239,8 +206,13 @@ def _read(file: Path) -> tuple[Foreseen | None, str] | None:
             case {"sketch": _}:
                 _FORESEEN.check(found)
                 if not found["late"] or time.time() - file.stat().st_mtime < AGAIN_S:
-                    return Foreseen(found["sketch"], found["trace"], found["knobs"], float(found["seconds"])), ""
+                    short = (Short(x["size"], x["below"], _choice(x["choice"])) for x in found["short"])
+                    return replace(_choice(found), short=tuple(short)), ""
     return None
+
+
+def _choice(data: Any) -> Foreseen:
+    return Foreseen(data["sketch"], data["trace"], data["knobs"], float(data["seconds"]))
 
 
 def _write(file: Path, found: tuple[Foreseen | None, str]) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from autosched.building import search_space
+from autosched.choosing import machine_model
 from autosched.cli import options
 from autosched.cli.tune import exit_status
 from autosched.cli.workloads import choose_workload, command, sizes_of
 from autosched.errors import AutoschedError, UsageError, did_you_mean, named_file, new_file
 from autosched.explaining.choices import Choices, Option
-from autosched.predicting import machine_model
 from autosched.records import PREDICTED, Record, Task, read_workload
 from autosched.report.progress import make_display
 from autosched.report.text import knobs as spelled

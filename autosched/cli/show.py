@@ -165,13 +165,18 @@ def provenance_line(workload: str, target: str, provenance: dict[str, Any]) -> s
         return "\n".join([head + note, *(f"  {k['when']}: {_record(k)}" for k in provenance["kernels"])])
     if provenance.get("kind") not in ("record", "predicted"):
         return head + (note or str(provenance.get("kind")))
-    return head + _record(provenance) + (f"; {note}" if note else "")
+    short = [f"  {k['when']}: {_choice(k)}" for k in provenance.get("versions", ())]
+    return "\n".join([head + _record(provenance) + (f"; {note}" if note else ""), *short])
 
 
 def _record(provenance: dict[str, Any]) -> str:
-    values, at = knobs(provenance.get("knobs", {})), knobs(provenance.get("sizes", {}))
+    at = knobs(provenance.get("sizes", {}))
     expected = "when measured" if provenance["kind"] == "record" else "expected"
     at = f" at {at}" if at and "served" in provenance else ""
     source = f"record {provenance['record']}, " if provenance["record"] else ""
-    line = f"{source}{provenance['sketch']}{f' at {values}' if values else ''}"
-    return f"{line}, {seconds(provenance['seconds'])} {expected}{at}"
+    return f"{source}{_choice(provenance)}, {seconds(provenance['seconds'])} {expected}{at}"
+
+
+def _choice(provenance: dict[str, Any]) -> str:
+    values = knobs(provenance["knobs"])
+    return f"{provenance['sketch']}{f' at {values}' if values else ''}"

@@ -24,7 +24,7 @@ NEEDED = (
     "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
     "strided_loads", "gathered_loads", "masked_loads", "streamed_bytes", "vector_stores", "independent_sums",
     "side_iterations", "side_task_iterations", "row_pages", "crowded_rows", "row_footprint",
-    "scattered_updates",
+    "scattered_updates", "cut_vectors",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
@@ -99,6 +99,9 @@ class Core:
     apart: float = 0.4
     #: A lane that asks whether it is there: at borders they are computed one after the other.
     masked: float = 0.4
+    #: A vector that ends before its last lane, where code asks how long it is: pieces, each a loop of its own. Of sums,
+    #: pixels and stencils along rows of 1, 3 and 17 elements on one core of Zen 5, busy with other things.
+    cut: float = 5.0
     #: A byte that is written past the caches, and what one costs that a cache sends on later.
     streamed: float = 0.05
     sent_on: float = 0.03
@@ -321,6 +324,7 @@ def _overheads(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str,
         "spills": f["spills"] * core.spill,
         "strided": near + f["gathered_loads"] * gathered,
         "masked": f["masked_loads"] * core.masked,
+        "cut": f["cut_vectors"] * core.cut,
         "streamed": f["streamed_bytes"] * core.streamed,
         "updates": f["scattered_updates"] * core.update,
         "control": f["guards"] * core.guard + f["choices"] * core.choice + f["index_arithmetic"] * core.index,

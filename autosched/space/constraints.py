@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from math import inf
 from operator import mul
 from typing import TypeGuard
 
 from autosched.ir.expr import Expr, compare, const, is_const, maximum, variables
+from autosched.ir.ranges import EVERYTHING, bounds_of, of_type
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import VTHREAD, Allocate, For, Seq, Stmt, Store, children, walk
 from autosched.lowering.pipeline import Structure
@@ -74,9 +76,10 @@ def _device_limits(kernel: Stmt, limits: Mapping[str, int]) -> Iterator[tuple[Ex
         if isinstance(s, Allocate):
             size = s.buffer.elements * s.buffer.dtype.bytes
             at_run_time = any(v.value.role == "size" for v in variables(size))
+            where = "shared memory" if s.buffer.scope == "shared" else "storage of a work-item"
+            if at_run_time and (s.buffer.scope == "shared" or not _is_bounded(size)):
+                yield const(False), f"{s.buffer.name}: {where} of a size known at run time only"
             if s.buffer.scope == "shared":
-                if at_run_time:
-                    yield const(False), f"{s.buffer.name}: shared memory of a size known at run time only"
                 shared = shared + size
             elif not at_run_time:
                 private = private + size
@@ -84,6 +87,11 @@ def _device_limits(kernel: Stmt, limits: Mapping[str, int]) -> Iterator[tuple[Ex
     yield compare("le", simplify(items), most), f"a work-group of more than {most} work-items"
     yield compare("le", simplify(private), room), "private storage of a work-item"
     yield compare("le", simplify(shared), memory), f"more than {memory} bytes of shared memory"
+
+
+def _is_bounded(size: Expr) -> bool:
+    """Whether there is a most that a number is, whatever the sizes are."""
+    return bounds_of(size, lambda v: EVERYTHING if v.value.role == "size" else of_type(v.dtype)).high < inf
 
 
 def _kernels(s: Stmt) -> list[Stmt]:

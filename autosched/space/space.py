@@ -126,8 +126,15 @@ class Sketch(KnobPoints):
     def narrowed(self, values: Mapping[str, int]) -> Sketch:
         """The same sketch where some knobs have no value but the one given."""
         knobs = tuple(replace(k, values=(values[k.name],)) if k.name in values else k for k in self.knobs)
-        part = replace(self, knobs=knobs, counted={})
-        known = ("_lowered", "_conditions", "_features")  # none of which depends on the values
+        return self._with(knobs=knobs)
+
+    def at(self, sizes: Mapping[str, int]) -> Sketch:
+        """The same sketch at other sizes, some or all."""
+        return self._with(sizes={**self.sizes, **sizes})
+
+    def _with(self, **changes: Any) -> Sketch:
+        part = replace(self, counted={}, **changes)
+        known = ("_lowered", "_conditions", "_features")  # none of which depends on values of knobs, or on sizes
         part.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
         return part
 
@@ -222,6 +229,10 @@ class SearchSpace:
                 first, count = rules.get(by, (why, 0))
                 rules[by] = first, count + 1
         return [(stage, by, why, count) for stage in order for by, (why, count) in found[stage].items()]
+
+    def at(self, sizes: Mapping[str, int]) -> SearchSpace:
+        """The same space at other sizes, some or all."""
+        return replace(self, sketches=tuple(s.at(sizes) for s in self.sketches))
 
     @property
     def is_default_alone(self) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from autosched.choosing import machine_model
 from autosched.model import AnalyticalModel, PrimedCostModel, make_model
-from autosched.predicting import machine_model
 from autosched.records import PREDICTED, Record, RecordLog, Task, new_id, read_transfer
 from autosched.runtime.device import describe_device, versions, with_machine
 from autosched.search import Candidate, SearchStrategy, Trial, make_strategy

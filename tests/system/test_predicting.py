@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 
+import numpy as np
 import pytest
 from mutated_records import record_of
 
@@ -16,6 +18,7 @@ from autosched.measure.protocol import MeasureOptions
 from autosched.records import RecordLog, default_path, folders
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.space.loading import find_workload
+from autosched.space.workload import Workload
 
 LLVM = resolve_target("llvm")
 
@@ -221,3 +224,94 @@ def test_on_the_command_line(data, capsys):
     )
     assert main(["build", f"{file}:twice"]) == 0
     assert "predicted by a model of this machine, not measured" in capsys.readouterr().out
+
+
+def row_sums(rows=None, columns=None):
+    n, m = rows or te.var("n"), columns or te.var("m")
+    a = te.placeholder((n, m), "float32", name="a")
+    k = te.reduce_axis((0, m), name="k")
+    return Workload("row_sums", (a, te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="b")))
+
+
+def check_row_sums(module, *shapes):
+    for n, m in shapes or itertools.product((1, 3, 16, 17, 64, 65, 300), repeat=2):
+        a, b = np.random.default_rng(0).random((n, m), np.float32), np.empty(n, np.float32)
+        module(a, b)
+        np.testing.assert_allclose(b, a.sum(axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "opencl"])
+def test_short_rows_have_a_version_of_their_own(data, target):
+    """Vectors along rows are what is best for a thousand columns, and dear for three."""
+    module = autosched.build(row_sums(), target)
+    (short,) = (v for v in module.provenance["versions"] if v["when"].startswith("m <"))
+    assert "vectorize" not in predicting_trace(target, "m") and short["sketch"] != module.provenance["sketch"]
+    assert json.loads(json.dumps(module.provenance)) == module.provenance
+    check_row_sums(module)
+
+
+def predicting_trace(target, name):
+    """The trace of what was chosen where a size is short, as it is remembered."""
+    (choice,) = (known for known, _ in predicting.answers.values())
+    return json.dumps(next(x.choice.trace for x in choice.short if x.size == name))
+
+
+def test_versions_are_remembered(data, monkeypatch):
+    first = autosched.build(row_sums()).provenance
+    monkeypatch.setattr(predicting, "choices_by_model", lambda *_: pytest.fail("it is remembered"))
+    monkeypatch.setattr(predicting, "answers", {})  # another process
+    again = autosched.build(row_sums())
+    assert again.provenance == first and len(first["versions"]) >= 1
+    check_row_sums(again)
+
+
+def test_sizes_that_are_told_are_not_guarded(data):
+    whole = autosched.build(row_sums(), sizes={"n": 1024, "m": 1024}).provenance
+    assert "versions" not in whole and whole["kind"] == "predicted"
+    one = autosched.build(row_sums(), sizes={"m": 1024}).provenance
+    assert all(v["when"].startswith("n <") for v in one.get("versions", ()))
+    assert "versions" not in autosched.build(row_sums(1000, 1000)).provenance
+    short = autosched.build(row_sums(), sizes={"m": 3, "n": 100_000}).provenance
+    assert short["knobs"] == {} and short["sketch"] == "default", "vectors are no use to rows of three"
+
+
+def test_specialized_code_has_none(data):
+    check_row_sums(autosched.build(row_sums(), sizes={"n": 50, "m": 3}, specialize=True), (50, 3))
+
+
+def test_versions_are_shown(data, capsys):
+    (data / "rows.py").write_text(
+        "from autosched import te, workload\n@workload\ndef sums():\n    n, m = te.var('n'), te.var('m')\n"
+        "    a, k = te.placeholder((n, m), name='a'), te.reduce_axis((0, m), 'k')\n"
+        "    return a, te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name='b')\n"
+    )
+    assert main(["show", f"{data / 'rows.py'}:sums", "--target", "llvm", "--loops"]) == 0
+    shown = capsys.readouterr()
+    assert "  m < " in shown.err and "if (m < " in shown.out
+
+
+def test_a_remembered_answer_without_its_versions_is_asked_anew(data, monkeypatch):
+    first = autosched.build(row_sums()).provenance
+    (file,) = predicting.answers
+    for spoilt in ({"short": [{"size": "m"}]}, {"short": "m"}, {"short": None}):
+        file.write_text(json.dumps({**json.loads(file.read_text()), **spoilt}))
+        monkeypatch.setattr(predicting, "answers", {})
+        assert autosched.build(row_sums()).provenance == first
+
+
+def test_kernels_have_no_storage_that_only_a_call_can_size(data, recwarn):
+    """A choice of the model that does not compile costs the prediction, and says so where nobody can mend it."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), "float32", name="a")
+    k, k2 = te.reduce_axis((0, m), name="k"), te.reduce_axis((0, m), name="k2")
+    top = te.compute((n,), lambda i: te.max(a[i, k], axis=k), name="top")
+    e = te.compute((n, m), lambda i, j: te.exp(a[i, j] - top[i]), name="e")
+    total = te.compute((n,), lambda i: te.sum(e[i, k2], axis=k2), name="total")
+    w = Workload("soft", (a, te.compute((n, m), lambda i, j: e[i, j] / total[i], name="o")))
+    module = autosched.build(w, "opencl")
+    assert module.provenance["kind"] == "predicted" and not [x for x in recwarn if x.category is RuntimeWarning]
+    x = np.random.default_rng(0).random((5, 70), np.float32)
+    expected = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+    found = np.empty_like(x)
+    module(x, found)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

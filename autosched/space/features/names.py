@@ -25,6 +25,7 @@ FEATURES = {
     "strided_loads": "loads whose vector lanes are not contiguous",
     "gathered_loads": "of a vector's lanes, those that are loaded one at a time: far apart, or anywhere",
     "masked_loads": "of a vector's lanes, those that are loaded if a condition of their own holds",
+    "cut_vectors": "vectors that end before their last lane, at a size known at the call only; of sums of rows several",
     "streamed_bytes": "bytes written past the caches",
     "scattered_updates": "updates where data say, of each as many as may wait for the one before",
     "recomputation": "stores to intermediates for each store to an output",

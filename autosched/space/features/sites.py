@@ -16,6 +16,7 @@ from autosched.ir.expr import (
     floordiv,
     is_const,
     is_index,
+    logical_and,
     make,
     maximum,
     minimum,
@@ -77,6 +78,28 @@ class Site:
     @property
     def lanes(self) -> Expr:
         return product(x for x in self.loops if x.kind == "vectorize")
+
+    def goes_on_with(self, e: Expr) -> bool:
+        """Whether a load reads the element that is stored; indices in which knobs are open have no `==`."""
+        return e.value is self.store.buffer and all(a is b for a, b in zip(e.args, self.store.indices, strict=True))
+
+    @cached_property
+    def is_sum(self) -> bool:
+        return any(map(self.goes_on_with, self.loads))
+
+    @cached_property
+    def kept(self) -> Expr:
+        """How many times in turn a sum adds to what it reads, which is in registers meanwhile; 1 of what is no sum."""
+        if not self.is_sum:
+            return const(1)
+        used = frozenset(v for i in self.store.indices for v in variables(i))
+        found, inside = const(1), const(True)
+        for loop in reversed([x for x in self.loops if x.kind == "serial"]):
+            if loop.var in used:
+                inside = logical_and(inside, loop.extent <= 1)
+            else:
+                found = found * select(inside, loop.extent, 1)
+        return found
 
     @property
     def outer(self) -> list[For]:
@@ -146,7 +169,7 @@ def _narrowed(s: For, loops: tuple[For, ...]) -> For:
         inside = inside.then if isinstance(inside, If) else inside.body
     begins, ends = [s.start], [s.start + s.extent]
     for condition in conditions if s.thread == "" else []:
-        if (found := _limit(condition, s.var)) is not None:
+        if (found := limit_of(condition, s.var)) is not None:
             (begins if found[1] else ends).append(found[0])
     if len(begins) + len(ends) == 2:
         return s
@@ -156,10 +179,12 @@ def _narrowed(s: For, loops: tuple[For, ...]) -> For:
     length = maximum(substitute(length, first), substitute(length, last))
     if any(v.value.role not in ("size", "knob") for v in variables(length)):
         return s
+    if s.kind == "vectorize" and any(v.value.role == "size" for v in variables(length)):
+        return s  # its lanes are those of the schedule at any size, and `cut_vectors` says where it is not full
     return replace(s, extent=minimum(s.extent, maximum(length, 1)))
 
 
-def _limit(condition: Expr, v: Expr) -> tuple[Expr, bool] | None:
+def limit_of(condition: Expr, v: Expr) -> tuple[Expr, bool] | None:
     """What a comparison says of a variable: the number that it begins with (True), or ends before."""
     if condition.op not in ("lt", "le", "gt", "ge") or not all(is_index(e) for e in condition.args):
         return None

@@ -27,12 +27,12 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, Store, walk
+from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, walk
 from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
 from autosched.lowering.skipping import FEWEST_LANES, MOST_LANES, seldom_changes
 from autosched.space.features.memory import Footprints, Machine, is_looked_up
-from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio, total
+from autosched.space.features.sites import Nest, Site, is_task, limit_of, of_the_last, product, ratio, total
 
 #: Lanes no further apart than this come as wide loads and shuffles.
 WIDEST_STRIDE = 4
@@ -53,7 +53,7 @@ def work_features(
     for site in sites:
         for loop in site.loops:
             changed.setdefault(loop.var, set()).add(site.store.buffer)
-    costs = [_costs(x, an, machine, const(1) if x is main else kept_in_registers(x), changed) for x in sites]
+    costs = [_costs(x, an, machine, const(1) if x is main else x.kept, changed) for x in sites]
     beside = [(site, c) for site, c in zip(sites, costs, strict=True) if site.loops[:1] != main.loops[:1]]
     made, needed = (
         total(site.iterations for site in sites if (site.store.buffer in outputs) is is_output)
@@ -71,26 +71,6 @@ def work_features(
     }
 
 
-def _is_of_what_is_stored(e: Expr, store: Store) -> bool:
-    """Whether a load reads the element that is stored; indices in which knobs are open have no `==`."""
-    return e.value is store.buffer and all(a is b for a, b in zip(e.args, store.indices, strict=True))
-
-
-def kept_in_registers(site: Site) -> Expr:
-    """How many times in turn a sum adds to what it reads, which is in registers meanwhile; 1 of what is no sum."""
-    store = site.store
-    if not any(_is_of_what_is_stored(e, store) for e in site.loads):
-        return const(1)
-    used = frozenset(v for i in store.indices for v in variables(i))
-    kept, inside = const(1), const(True)
-    for loop in reversed([x for x in site.loops if x.kind == "serial"]):
-        if loop.var in used:
-            inside = logical_and(inside, loop.extent <= 1)
-        else:
-            kept = kept * select(inside, loop.extent, 1)
-    return kept
-
-
 def _costs(
     site: Site, an: Analyzer, machine: Machine, kept: Expr, changed: Mapping[Expr, set[Buffer]]
 ) -> dict[str, Expr]:
@@ -103,10 +83,7 @@ def _costs(
     index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
     choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
-    once = {
-        e: kept_in_registers(site) if _is_of_what_is_stored(e, site.store) else product(_still(e, site, changed))
-        for e in loads
-    }
+    once = {e: site.kept if site.goes_on_with(e) else product(_still(e, site, changed)) for e in loads}
     strided = of_the_last(fast, lambda at: _strided(once, fast[at], an), const(0))
     masked = total(_masked(e, site, an, machine) for e in nodes) if site.vectorized else const(0)
     return {
@@ -124,9 +101,28 @@ def _costs(
         "strided_loads": times * strided,
         "gathered_loads": times * _gathered(once, site, an),
         "masked_loads": select(site.lanes > 1, times, 0) * masked,
+        "cut_vectors": _cut(site, machine),
         "streamed_bytes": times * const(site.store.buffer.dtype.bytes if site.store.streaming else 0),
         "scattered_updates": ratio(times, _between_updates(site)) if _is_scattered(site) else const(0),
     }
+
+
+def _cut(site: Site, machine: Machine) -> Expr:
+    """Executions of vectors that end before their last lane, at a size that only the call tells: code takes them apart,
+    into shorter and shorter pieces. Where a row is added up in lanes, what pieces wrote is read as a whole then."""
+    found, moved = const(0), frozenset(v for i in site.store.indices for v in variables(i))
+    for vector in (x for x in site.loops if x.kind == "vectorize"):
+        for condition in (c for asked in site.asked for c in conjuncts(asked)):
+            end, is_begin = limit_of(condition, vector.var) or (const(0), True)
+            if is_begin or all(v.value.role != "size" for v in variables(end)):
+                continue
+            row = [x for x in site.loops if x is not vector and x.var in variables(condition)]
+            length = substitute(end, {x.var: x.start for x in reversed(site.loops) if x is not vector})
+            times = product(x for x in site.loops if x.kind != "vectorize" and x not in row)
+            waits = 1 + 2 * _registers(site, machine) if row and moved.isdisjoint(x.var for x in row) else 0
+            is_cut = floormod(maximum(length, 0), vector.extent) > 0
+            found = maximum(found, times * (1 + waits) * select(is_cut, 1, 0))
+    return found
 
 
 def _arithmetic(
@@ -167,9 +163,7 @@ def _still(e: Expr, site: Site, changed: Mapping[Expr, set[Buffer]]) -> tuple[Fo
 
 def _is_scattered(site: Site) -> bool:
     """Whether it goes on with an element that data look up, as histograms do: the one before may have stored it."""
-    store = site.store
-    again = any(_is_of_what_is_stored(e, store) for e in site.loads)
-    return again and any(is_looked_up(i) for i in store.indices)
+    return site.is_sum and any(is_looked_up(i) for i in site.store.indices)
 
 
 def _between_updates(site: Site) -> Expr:
@@ -371,10 +365,10 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         # a store is as often written out as it is unrolled, each time for as many registers as its vector fills
         code.append(product(site.copies) * _registers(site, machine) * const(instructions + len(site.loads)))
         blocks = ratio(site.iterations, product(site.copies) * site.lanes)
-        kept = const(1) if site is main else kept_in_registers(site)
+        kept = const(1) if site is main else site.kept
         loaded = [(load, _loaded(load, site, machine, prints)) for load in site.loads]
         for load, registers in loaded:
-            again = kept if _is_of_what_is_stored(load, site.store) else const(1)
+            again = kept if site.goes_on_with(load) else const(1)
             loads.append(ratio(blocks, again) * registers)
         needed = _live(site, loaded, machine)
         spilled.append(blocks * maximum(needed - machine.registers, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -432,6 +433,35 @@ def test_updates_where_data_say_wait_unless_copies_take_turns() -> None:
     by_rows = sketch_of(Workload("rows", (at, image, rows)), lambda s: s["rows"].reorder("y", s["rows"].axis[0]))
     assert features(by_rows)["scattered_updates"] == pytest.approx(64)
     assert elementwise(lambda s: None)["scattered_updates"] == 0
+
+
+def test_vectors_that_end_before_their_last_lane() -> None:
+    """At sizes that only the call tells, and only there: a constant rest is a few shorter vectors."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), name="a")
+    twice = Workload("twice", (a, te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="b")))
+    k = te.reduce_axis((0, m), "k")
+    sums = Workload("sums", (a, te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="b")))
+
+    def in_vectors(s: Schedule) -> None:
+        s["b"].vectorize(s["b"].split("j", factor=16)[1])
+
+    def by_lanes(s: Schedule) -> None:
+        s["b"].split("k", factor=16)
+        s.rfactor("b", "k.inner", factor_axis=-1)
+        s["b.rf"].reorder("i", "k.outer", "k.inner")
+        s["b.rf"].vectorize("k.inner")
+
+    def cut(w: Workload, apply: Callable[[Schedule], None], rows: int, columns: int) -> float:
+        s = create_schedule(list(w.args))
+        apply(s)
+        return features(make_sketch("t", w, s, CPU, {"n": rows, "m": columns}))["cut_vectors"]
+
+    assert cut(twice, in_vectors, 100, 64) == 0
+    assert cut(twice, in_vectors, 100, 65) == cut(twice, in_vectors, 100, 3) == pytest.approx(100)
+    assert cut(sums, by_lanes, 100, 3) >= 3 * 100 and cut(sums, by_lanes, 100, 48) == 0, "lanes are added up at once"
+    assert elementwise(in_vectors)["cut_vectors"] == 0
+    assert cut(twice, lambda s: None, 100, 3) == 0
 
 
 def test_what_is_asked_for_ahead() -> None:
