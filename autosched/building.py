@@ -51,6 +51,7 @@ from autosched.records import (
 from autosched.runtime.device import describe_device, resolve_target, with_machine
 from autosched.runtime.module import CheckedModule, Module
 from autosched.schedule import primitive
+from autosched.schedule.renaming import under_own_names
 from autosched.schedule.schedule import Schedule, replay
 from autosched.schedule.trace import Trace
 from autosched.space.default import default_schedule
@@ -461,9 +462,9 @@ def _of_choice(w: Workload, target: Target, called: str, guess: Foreseen, note: 
 
 
 def _replayed(w: Workload, target: Target, called: str, r: Record) -> Plan | None:
-    """The plan of a record; None, and a warning, for one that no longer applies."""
+    """The plan of a record, whatever it calls stages and axes; None, and a warning, for one that no longer applies."""
     try:
-        s = replay(r.trace, w.args, trusted=_is_of_a_template(w, target, r))
+        s = replay(under_own_names(r.trace, r.names, w.args), w.args, trusted=_is_of_a_template(w, target, r))
         structure = lower_structure(s, w.args, target, called)
         _check_knobs(s, r.knobs)
     except AutoschedError as error:

@@ -30,6 +30,7 @@ from autosched.garbage import few_collections
 from autosched.ir.attached import attach
 from autosched.places import cache_folder, write_whole
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
+from autosched.schedule.renaming import names_of
 from autosched.schedule.schedule import Schedule, perform, replay
 from autosched.schedule.trace import FOR_TUNING, Trace
 from autosched.space.default import by_default
@@ -165,7 +166,8 @@ answers: dict[Path, tuple[Foreseen | None, str]] = {}
 def answer_file(w: Workload, target: Target, device: str, at: Mapping[str, int], unknown: Sequence[str] = ()) -> Path:
     """The file of the answer, one for each question; relative where there is no cache folder."""
     code = [_digest_of(path) for path in w.files]
-    what = [_VERSION, w.key, w.name, str(target), device, versions(), sorted(at.items()), sorted(unknown), code]
+    names = names_of(w.args)  # which the trace goes by
+    what = [_VERSION, w.key, w.name, names, str(target), device, versions(), sorted(at.items()), sorted(unknown), code]
     digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:24]
     folder = Path()
     with suppress(RuntimeError):  # no home folder

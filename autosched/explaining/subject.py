@@ -28,6 +28,7 @@ from autosched.records import (
     task_text,
 )
 from autosched.runtime.device import describe_device, resolve_target
+from autosched.schedule.renaming import under_own_names
 from autosched.schedule.schedule import Schedule, replay
 from autosched.space.loading import find_workload, list_workloads
 from autosched.space.tunable import Tunable
@@ -171,7 +172,7 @@ def of_record(r: Record, target: TargetLike, sizes: Mapping[str, int] | None) ->
     to = w.compiled_for(resolve_target(r.target if target is None else target))
     if to.kind != r.target_kind:
         raise RecordError(f"it is for {r.target_kind}", asked=f"{asked} on {to}", legal=f"--target {r.target_kind}")
-    found = Subject(w, to, r.trace, dict(r.knobs), dict(sizes or r.sizes), r)
+    found = Subject(w, to, trace_of(r, w), dict(r.knobs), dict(sizes or r.sizes), r)
     if not found.is_kernel:
         _check_replay(r, found.args, asked)
     return found
@@ -180,7 +181,7 @@ def of_record(r: Record, target: TargetLike, sizes: Mapping[str, int] | None) ->
 def _check_replay(r: Record, args: Sequence[Tensor], asked: str) -> None:
     """Raise RecordError where the trace does not fit the workload any more."""
     try:
-        replay(r.trace, args, trusted=False).verify()
+        replay(under_own_names(r.trace, r.names, args), args, trusted=False).verify()
     except AutoschedError as error:
         raise RecordError(
             f"it does not replay any more: {clipped(error.why)}", asked=asked, legal="tune again"
@@ -218,7 +219,12 @@ def _tune_command(w: Workload | RawKernel, to: Target, records: str | None) -> s
 def _of_record_with(r: Record, w: Workload | RawKernel, to: Target) -> Subject:
     if isinstance(w, Workload):
         _check_replay(r, w.args, f"record {r.id} of {w.name}")
-    return Subject(w, to, r.trace, dict(r.knobs), dict(r.sizes), r)
+    return Subject(w, to, trace_of(r, w), dict(r.knobs), dict(r.sizes), r)
+
+
+def trace_of(r: Record, w: Workload | RawKernel) -> Any:
+    """The trace of a record, by the names that a workload gives its stages and axes."""
+    return under_own_names(r.trace, r.names, w.args) if isinstance(w, Workload) else r.trace
 
 
 def only_winner(contents: LogContents, asked: str, target: Target | None) -> Record:

@@ -11,7 +11,7 @@ from typing import Any
 from autosched.errors import AutoschedError, VerificationError, is_finite
 from autosched.explaining.compared import default_of, in_turns
 from autosched.explaining.explanation import ROUNDS, Bench, Result, Variant
-from autosched.explaining.subject import Subject, is_here, of_record
+from autosched.explaining.subject import Subject, is_here, of_record, trace_of
 from autosched.measure.protocol import MeasureOptions
 from autosched.measure.stats import speedup_interval
 from autosched.noise import typical
@@ -175,7 +175,7 @@ def measured_here(
     VerificationError where its result is wrong, TargetError or DeviceError.
     """
     to = w.compiled_for(resolve_target(r.target))
-    subject = Subject(w, to, r.trace, dict(r.knobs), dict(r.sizes), r)
+    subject = Subject(w, to, trace_of(r, w), dict(r.knobs), dict(r.sizes), r)
     with Bench(subject, measure or MeasureOptions(), rounds, limit=0.0) as bench:
         found = against_default(bench, subject)
         sizes, samples = bench.sizes, tuple(found.baseline) or (bench.seconds,)

@@ -133,6 +133,11 @@ class Record:
         return sizes
 
     @property
+    def names(self) -> list[list[str]] | None:
+        """How its program called its stages and their axes; None where that is not recorded."""
+        return self.workload.get("names")
+
+    @property
     def target_kind(self) -> str:
         """`llvm` of `llvm -mcpu=znver3`."""
         return self.target.split(maxsplit=1)[0] if self.target.strip() else ""
@@ -422,8 +427,10 @@ _WORKLOAD = Fields(
         "key": Form.text(200, 1),
         "params": Form.object(),
         "args": Form.array(Form.object(), "an array of objects"),
+        "names": Form.array(Form.array(Form.text(), shortest=1), "an array of arrays of names"),
         "sizes": _INTEGERS,
-    }
+    },
+    optional=["names"],
 )
 _LINE = Fields(
     {

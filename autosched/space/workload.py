@@ -23,6 +23,7 @@ from autosched.garbage import few_collections
 from autosched.ir.dims import solved
 from autosched.ir.expr import Expr, variables
 from autosched.ir.node import order
+from autosched.schedule.renaming import names_of
 from autosched.schedule.trace import Trace
 from autosched.space import SPACES
 from autosched.space.default import default_schedule
@@ -197,6 +198,12 @@ class Workload:
         found = [t for t in self.templates if t.fits(target)]
         others = [t for t in found if t.target != GPU]
         return others if target.is_cpu and others else found
+
+    def about(self) -> dict[str, Any]:
+        """What records say of a workload of fixed sizes."""
+        names = names_of(self.args)
+        args = self.describe_args()
+        return {"name": self.name, "key": self.key, "params": {}, "args": args, "names": names, "sizes": {}}
 
     def describe_args(self) -> list[dict[str, Any]]:
         """Name, shape (as text) and dtype of each argument, as records keep them."""

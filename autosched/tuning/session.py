@@ -15,9 +15,11 @@ from autosched.choosing import machine_model
 from autosched.model import AnalyticalModel, PrimedCostModel, make_model
 from autosched.records import PREDICTED, Record, RecordLog, Task, new_id, read_transfer
 from autosched.runtime.device import describe_device, versions, with_machine
+from autosched.schedule.renaming import names_of
 from autosched.search import Candidate, SearchStrategy, Trial, make_strategy
 from autosched.search_options import SearchOptions
 from autosched.space.tunable import Objective, Tunable
+from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.tuning.arguments import plain
 from autosched.tuning.events import Event, Note
@@ -165,6 +167,8 @@ class Session:
             "args": w.describe_args(),
             "sizes": self.sizes,
         }
+        if isinstance(w, Workload):
+            about["names"] = names_of(w.args)
         made = {"strategy": self.options.strategy, "seed": self.options.seed, "trial": trial, "run": self.run_id}
         return Record(
             workload=about, target=str(self.target), device=self.device, versions=self.versions, sketch=sketch,

@@ -133,7 +133,7 @@ def _of_workload(inp: Any) -> Maker:
     """For lines of auto_scheduler with one workload key."""
     dag = ComputeDAG(inp.task.workload_key)
     workload = SearchTask(compute_dag=dag, workload_key=inp.task.workload_key, target="llvm").workload
-    about = {"name": workload.name, "key": workload.key, "params": {}, "args": workload.describe_args(), "sizes": {}}
+    about = workload.about()
 
     def made(inp: Any, result: Any) -> tuple[Record, Any]:
         ok = result.error_no == MeasureErrorNo.NO_ERROR

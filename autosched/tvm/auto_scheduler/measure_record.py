@@ -140,7 +140,7 @@ def record_of(inp: MeasureInput, result: MeasureResult) -> Record | None:
 def make_record(inp: MeasureInput, result: MeasureResult) -> Record:
     """Return a record of the schedule that was measured. Raises RecordError where its steps do not fit."""
     w, number, base = inp.task.workload, MeasureErrorNo(int(result.error_no)), inp.state.base
-    about = {"name": w.name, "key": w.key, "params": {}, "args": w.describe_args(), "sizes": {}}
+    about = w.about()
     whole = base is None or bool(inp.state.transform_steps)
     return Record(
         workload=about,

@@ -77,7 +77,7 @@ Looked = tuple[TracedTask, SearchSpace, list[Record]]
 def records_of(traced: TracedTask, space: SearchSpace, pairs: Pairs) -> list[Record]:
     """Return measurements as records with features, less configurations that are not in the space."""
     w = traced.workload
-    about = {"name": w.name, "key": w.key, "params": {}, "args": w.describe_args(), "sizes": {}}
+    about = w.about()
     found = []
     for inp, result in pairs:
         point = traced.point_of(inp.config, space)

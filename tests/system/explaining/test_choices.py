@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from autosched import search_space, te, template, workload
+from autosched.choosing import machine_model
 from autosched.errors import UsageError
 from autosched.explaining.choices import Choices
-from autosched.predicting import machine_model
 from autosched.records import Record
 
 
