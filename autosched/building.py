@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from autosched import predicting, trust
-from autosched.choosing import Foreseen
+from autosched.choosing import Foreseen, Short
 from autosched.codegen import compile_function
 from autosched.effort import check_effort
 from autosched.errors import (
@@ -380,7 +380,7 @@ def plans_to_try(
         if not choice.exact and choice.record.ok and choice.record.device_name != device:
             note = f"record of a like device: {note}"
         found.provenance.update(exact=choice.exact, note=note)
-        yield found
+        yield found if sizes else _with_short(w, target, called, found, choice.record, device, limit_s)
     if predicting.is_on():
         guess, reason = predicting.foreseen(w, target, device, sizes, limit_s=limit_s)
         if guess is not None and (found := _guessed(w, target, called, guess, why)) is not None:
@@ -425,22 +425,39 @@ def _beside(x: Record, r: Record) -> bool:
     return (x.device_name, x.sizes) == (r.device_name, r.sizes)
 
 
+def _with_short(w: Workload, target: Target, called: str, found: Plan, r: Record, device: str, limit_s: float) -> Plan:
+    """The plan of a record that was measured at some sizes, and versions that a model predicts where one is short."""
+    if not r.sizes or not predicting.is_on():
+        return found
+    trace = found.schedule.trace.to_json()
+    short = predicting.foreseen_short(w, target, device, r.sizes, (trace, r.knobs), limit_s=limit_s)
+    return _guarded(w, target, called, found, short, "predicted by a model of this machine, not measured")
+
+
 def _guessed(w: Workload, target: Target, called: str, guess: Foreseen, why: str) -> Plan | None:
     """The plan of a prediction, with its versions for short sizes; None, and a warning, where that cannot be
     lowered."""
     note = f"{why}: predicted by a model of this machine, not measured"
     try:
         usual = _of_choice(w, target, called, guess, note)
-        if usual.structure.function.requires:  # a last version has to take all sizes
-            return usual
-        versions = [(x, _of_choice(w, target, called, x.choice, note)) for x in guess.short]
     except AutoschedError as error:
         warnings.warn(f"the model's choice of {w.name} is passed over: {error}", RuntimeWarning, stacklevel=4)
         return None
-    if versions:
-        usual.provenance["versions"] = [{**p.provenance, "when": f"{x.size} < {x.below}"} for x, p in versions]
-    sizes = w.size_variables()
-    return replace(usual, versions=tuple((sizes[x.size] < x.below, p) for x, p in versions))
+    return _guarded(w, target, called, usual, guess.short, note)
+
+
+def _guarded(w: Workload, target: Target, called: str, usual: Plan, short: Sequence[Short], note: str) -> Plan:
+    """A plan with versions for short sizes; as it is, and a warning, where one cannot be lowered."""
+    if not short or usual.structure.function.requires:  # a last version has to take all sizes
+        return usual
+    try:
+        versions = [(x, _of_choice(w, target, called, x.choice, note)) for x in short]
+    except AutoschedError as error:
+        warnings.warn(f"versions of {w.name} for short sizes are left out: {error}", RuntimeWarning, stacklevel=4)
+        return usual
+    sizes, told = w.size_variables(), [{**p.provenance, "when": f"{x.size} < {x.below}"} for x, p in versions]
+    conditions = tuple((sizes[x.size] < x.below, p) for x, p in versions)
+    return replace(usual, versions=conditions, provenance={**usual.provenance, "versions": told})
 
 
 def _of_choice(w: Workload, target: Target, called: str, guess: Foreseen, note: str) -> Plan:

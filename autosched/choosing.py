@@ -6,21 +6,22 @@ Vectors along rows of three elements are loops of their own for each row: such r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from autosched.errors import RecordError
 from autosched.runtime.device import with_machine
-from autosched.space.space import DEFAULT, SearchSpace
+from autosched.schedule.schedule import replay
+from autosched.space.space import DEFAULT, SearchSpace, Sketch, make_sketch, with_default
 from autosched.space.workload import Workload
 from autosched.target import Target
 
 if TYPE_CHECKING:
     from autosched.model import AnalyticalModel
-    from autosched.search.predicted import Predicted
 
 #: Sketches that are looked at, and seconds after which none is begun.
 SKETCHES, PATIENCE_S = 12, 1.5
@@ -55,6 +56,10 @@ class Short:
     choice: Foreseen
 
 
+#: a choice that is made already: its trace, and the values of its knobs
+Usual = tuple[list[Any], Mapping[str, int]]
+
+
 def machine_model(feature_names: Sequence[str], target: Target) -> AnalyticalModel | None:
     """The analytical model of a target on this machine; None where there is none of its device, or of these
     features."""
@@ -64,28 +69,56 @@ def machine_model(feature_names: Sequence[str], target: Target) -> AnalyticalMod
     return prior_for(feature_names, is_gpu_style=target.is_gpu_style, units=target.num_threads, limits=limits)
 
 
+class _Point(NamedTuple):
+    """A sketch with values of its knobs."""
+
+    sketch: Sketch
+    indices: tuple[int, ...]
+
+    def seconds(self, prior: AnalyticalModel, sizes: Mapping[str, int]) -> float:
+        """What the model expects at some sizes."""
+        rows = np.array([self.indices], dtype=np.int64)
+        return float(prior.seconds(self.sketch.at(sizes).features(rows))[0])
+
+    def named(self, seconds: float) -> Foreseen:
+        return Foreseen(self.sketch.name, self.sketch.trace, self.sketch.values(self.indices), seconds)
+
+
 def choices_by_model(
-    w: Workload, target: Target, at: dict[str, int], unknown: Sequence[str] = ()
+    w: Workload, target: Target, at: dict[str, int], unknown: Sequence[str] = (), usual: Usual | None = None
 ) -> Iterator[tuple[Foreseen | None, str]]:
     """Better and better choices; or None once, and why there is none. The last has those for `unknown` sizes that are
-    short, the shortest first: where two are short, that one is taken which ends earlier."""
+    short, the shortest first: where two are short, that one is taken which ends earlier. Where the `usual` choice is
+    known, those are all that is looked for."""
     space = w.search_space(with_machine(target), at)
     prior = machine_model(space.feature_names, target)
     if prior is None:
         yield None, "no prediction: there is no model of this device"
         return
-    best = None
-    for best in _choices(space, prior, SKETCHES, PATIENCE_S):
-        yield _named(space, best), ""
+    best, expected, points = None, math.inf, _choices(space, prior, SKETCHES, PATIENCE_S)
+    if usual is not None:
+        known = _known(w, target, at, *usual)
+        points = iter([(known, known.seconds(prior, at))])
+    for best, expected in points:
+        yield best.named(expected), ""
     if best is None:
         yield None, "no prediction: its search space has no valid point"
         return
     found: list[Short] = []
     for name in unknown[:MOST_SHORT]:
-        space = space.at(_with_one_short(at, name, unknown))
+        space = with_default(space.at(_with_one_short(at, name, unknown)), at)
         if (one := _where_short(space, prior, best, name, at[name])) is not None:
             found.append(one)
-            yield replace(_named(space, best), short=tuple(sorted(found, key=lambda x: x.below))), ""
+            yield replace(best.named(expected), short=tuple(sorted(found, key=lambda x: x.below))), ""
+
+
+def _known(w: Workload, target: Target, at: dict[str, int], trace: Any, knobs: Mapping[str, int]) -> _Point:
+    """The point that a trace with values is. Raises AutoschedError for what does not replay."""
+    sketch = make_sketch("recorded", w, replay(trace, w.args), with_machine(target), at)
+    indices = sketch.indices_of(knobs)
+    if indices is None:
+        raise RecordError("its knobs have other values", asked=f"record of {w.name}")
+    return _Point(sketch, indices)
 
 
 def _with_one_short(at: dict[str, int], name: str, unknown: Sequence[str]) -> dict[str, int]:
@@ -95,45 +128,34 @@ def _with_one_short(at: dict[str, int], name: str, unknown: Sequence[str]) -> di
     return {**at, **{x: round(at[x] * longer) for x in others}, name: SHORT}
 
 
-def _choices(space: SearchSpace, prior: AnalyticalModel, sketches: int, patience_s: float) -> Iterator[Predicted]:
-    """Better and better points of a space at its sizes."""
+def _choices(
+    space: SearchSpace, prior: AnalyticalModel, sketches: int, patience_s: float
+) -> Iterator[tuple[_Point, float]]:
+    """Better and better points of a space at its sizes, and the seconds that each takes."""
     from autosched.search.predicted import outlooks  # as above
 
     for outlook in outlooks(space, prior.seconds, sketches=sketches, patience_s=patience_s):
         first = outlook.choices[0]
         close = (c for c in outlook.choices if c.seconds <= AHEAD * first.seconds)
-        yield next((c for c in close if space.sketches[c.candidate.sketch].name != DEFAULT), first)
-
-
-def _named(space: SearchSpace, found: Predicted) -> Foreseen:
-    sketch = space.sketches[found.candidate.sketch]
-    return Foreseen(sketch.name, sketch.trace, sketch.values(found.candidate.indices), found.seconds)
-
-
-def _plain(space: SearchSpace) -> list[Predicted]:
-    """The default schedule, where that is in a space; nothing is predicted for it yet."""
-    from autosched.search.predicted import Predicted  # as above
-    from autosched.search.protocol import Candidate
-
-    named = (number for number, sketch in enumerate(space.sketches) if sketch.name == DEFAULT)
-    return [Predicted(Candidate(number, ()), math.inf) for number in named]
+        one = next((c for c in close if space.sketches[c.candidate.sketch].name != DEFAULT), first)
+        yield _Point(space.sketches[one.candidate.sketch], one.candidate.indices), one.seconds
 
 
 def _where_short(
-    space: SearchSpace, prior: AnalyticalModel, usual: Predicted, name: str, usual_length: int
+    space: SearchSpace, prior: AnalyticalModel, usual: _Point, name: str, usual_length: int
 ) -> Short | None:
     """The choice at the sizes of a space, of which `name` is short, if that is worth a version of its own; and the
     length from which on the usual one is better, odd ones of which each vector's end is another."""
+    sizes = space.sketches[0].sizes
+    points = [point for point, _ in _choices(space, prior, SHORT_SKETCHES, SHORT_PATIENCE_S)]
+    points += [_Point(sketch, ()) for sketch in space.sketches if sketch.name == DEFAULT]
 
-    def seconds(one: Predicted, length: int) -> float:
-        sketch = space.sketches[one.candidate.sketch].at({name: length})
-        return float(prior.seconds(sketch.features(np.array([one.candidate.indices], dtype=np.int64)))[0])
+    def seconds(point: _Point, length: int) -> float:
+        return point.seconds(prior, {**sizes, name: length})
 
-    better = list(_choices(space, prior, SHORT_SKETCHES, SHORT_PATIENCE_S))
-    better += (replace(x, seconds=seconds(x, SHORT)) for x in _plain(space))
-    best = min(better, key=lambda one: one.seconds, default=None)
-    if best is None or WORTH_A_VERSION * best.seconds > seconds(usual, SHORT):
+    best = min(points, key=lambda point: seconds(point, SHORT), default=None)
+    if best is None or WORTH_A_VERSION * seconds(best, SHORT) > seconds(usual, SHORT):
         return None
     lengths = takewhile(lambda n: n < usual_length, (2**power + 1 for power in count(2)))
     below = next((n for n in lengths if seconds(usual, n) <= seconds(best, n)), usual_length)
-    return Short(name, below, _named(space, best))
+    return Short(name, below, best.named(seconds(best, SHORT)))

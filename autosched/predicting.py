@@ -23,7 +23,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from autosched.choosing import Foreseen, Short, choices_by_model
+from autosched.choosing import Foreseen, Short, Usual, choices_by_model
 from autosched.deadline import TooLate, within
 from autosched.errors import AutoschedError, Fields, Form, ScheduleError, UsageError, parse_json, with_line
 from autosched.garbage import few_collections
@@ -63,11 +63,31 @@ def foreseen(
     """
     at = dict.fromkeys(w.size_names(), USUAL_SIZE) | w.usual_sizes() | dict(sizes or {})
     unknown = [name for name in at if name not in (sizes or {})]
-    file = answer_file(w, target, device, at, unknown)
+    return _remembered(w, target, device, at, unknown, None, limit_s)
+
+
+def foreseen_short(
+    w: Workload, target: Target, device: str, sizes: Mapping[str, int], usual: Usual, *, limit_s: float = LIMIT_S
+) -> tuple[Short, ...]:
+    """What is better than the `usual` choice, which is for these sizes, where one of them is short; as `foreseen`."""
+    known, _ = _remembered(w, target, device, dict(sizes), list(sizes), usual, limit_s)
+    return () if known is None else known.short
+
+
+def _remembered(
+    w: Workload,
+    target: Target,
+    device: str,
+    at: dict[str, int],
+    unknown: Sequence[str],
+    usual: Usual | None,
+    limit_s: float,
+) -> tuple[Foreseen | None, str]:
+    file = answer_file(w, target, device, at, unknown, usual)
     known = _answered(file)
     if known is None:
         begun = time.thread_time()
-        known = _within_limit(w, target, at, unknown, limit_s)
+        known = _within_limit(w, target, at, unknown, usual, limit_s)
         if not known[1].startswith(_LATE) or time.thread_time() - begun >= FAIR_SHARE * limit_s:
             _write(file, known)
     answers[file] = known
@@ -84,14 +104,14 @@ def foreseen_before(w: Workload, target: Target, device: str, sizes: Mapping[str
 
 
 def _within_limit(
-    w: Workload, target: Target, at: dict[str, int], unknown: Sequence[str], limit_s: float
+    w: Workload, target: Target, at: dict[str, int], unknown: Sequence[str], usual: Usual | None, limit_s: float
 ) -> tuple[Foreseen | None, str]:
     """The best choice that was found within the time, with the reason why it may not be the last word."""
     late = f"{_LATE} {limit_s:g} s, `autosched tune` with --trials 0 takes the time"
     found, why = None, late
     try:
         with few_collections(), within(PATIENT_LIMITS * limit_s), within(limit_s, cpu=True):
-            for found, why in choices_by_model(w, target, at, unknown):  # noqa: B007  # the last one is it
+            for found, why in choices_by_model(w, target, at, unknown, usual):  # noqa: B007  # the last one is it
                 pass
     except TooLate:
         return found, late
@@ -163,11 +183,19 @@ attach(Schedule, auto=auto)
 answers: dict[Path, tuple[Foreseen | None, str]] = {}
 
 
-def answer_file(w: Workload, target: Target, device: str, at: Mapping[str, int], unknown: Sequence[str] = ()) -> Path:
+def answer_file(
+    w: Workload,
+    target: Target,
+    device: str,
+    at: Mapping[str, int],
+    unknown: Sequence[str] = (),
+    usual: Usual | None = None,
+) -> Path:
     """The file of the answer, one for each question; relative where there is no cache folder."""
     code = [_digest_of(path) for path in w.files]
-    names = names_of(w.args)  # which the trace goes by
-    what = [_VERSION, w.key, w.name, names, str(target), device, versions(), sorted(at.items()), sorted(unknown), code]
+    program = [w.key, w.name, names_of(w.args)]  # traces go by names
+    asked = [sorted(at.items()), sorted(unknown), usual]
+    what = [_VERSION, program, str(target), device, versions(), asked, code]
     digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:24]
     folder = Path()
     with suppress(RuntimeError):  # no home folder

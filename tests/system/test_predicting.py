@@ -315,3 +315,25 @@ def test_kernels_have_no_storage_that_only_a_call_can_size(data, recwarn):
     found = np.empty_like(x)
     module(x, found)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_records_have_versions_for_short_sizes(data):
+    """What was tuned at a thousand columns is not what three want; where `tune` is told sizes, those are meant."""
+    fast = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
+    sizes = {"n": 512, "m": 1024}
+    result = autosched.tune(row_sums(), "llvm", sizes=sizes, space="auto", trials=8, measure=fast)
+    module = autosched.build(row_sums())
+    assert module.provenance["record"] == result.best.id
+    assert any(v["when"].startswith("m <") for v in module.provenance["versions"])
+    check_row_sums(module)
+    assert "versions" not in autosched.build(row_sums(), sizes=sizes).provenance
+    assert autosched.build(row_sums()).provenance == module.provenance
+    shown = provenance_line("row_sums", "llvm", module.provenance)
+    assert result.best.id in shown and "\n  m < " in shown
+
+
+def test_no_versions_without_predictions(data, monkeypatch):
+    fast = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
+    autosched.tune(row_sums(), "llvm", sizes={"n": 512, "m": 1024}, space="auto", trials=2, measure=fast)
+    monkeypatch.setenv("AUTOSCHED_PREDICT", "0")
+    assert "versions" not in autosched.build(row_sums()).provenance
