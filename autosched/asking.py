@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from autosched.building import Plan, as_workload
+from autosched.building import as_workload
 from autosched.errors import UsageError, expect
 from autosched.lowering.pipeline import lower_structure
+from autosched.planning import Plan
 from autosched.records import Record, RecordLog
 from autosched.records.record import of_records
 from autosched.runtime.device import resolve_target

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from autosched.building import Plan, plan, search_space
+from autosched.building import plan, search_space
 from autosched.cli import options
 from autosched.cli.arguments import LOOPS_AFTER
 from autosched.cli.records import summarise
@@ -16,6 +16,7 @@ from autosched.codegen.asm import marked
 from autosched.errors import UsageError
 from autosched.ir.printer import format_function
 from autosched.lowering.pipeline import PASS_RUNNER, Pass, Program
+from autosched.planning import Plan
 from autosched.records import find_files, find_folders, misses, read_files, read_workload
 from autosched.report.summary import Standing, standing
 from autosched.report.text import knobs, plural, seconds, valid_of

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from autosched import errors
-from autosched.building import AS_ASKED, default_plan, plans_to_try
 from autosched.codegen.artifact import Artifact
 from autosched.errors import AutoschedError, ModelError
 from autosched.measure.frames import serve
 from autosched.measure.workers import ask_all
+from autosched.planning import AS_ASKED, default_plan, plans_to_try
 from autosched.space.workload import Workload
 from autosched.target import Target, cpu_count
 from autosched.te.graph_json import graph_from_json

@@ -12,9 +12,9 @@ from mutated_records import mutations, programs, record_of
 
 import autosched
 from autosched import te, template, trust, workload
-from autosched.building import plans_to_try
 from autosched.errors import AutoschedError, TargetError
 from autosched.measure import roofline
+from autosched.planning import plans_to_try
 from autosched.records import RecordLog, default_path, sealed
 from autosched.runtime.device import describe_device, resolve_target
 from autosched.schedule import primitive

@@ -155,6 +155,7 @@ def test_no_time_for_a_prediction(data, monkeypatch):
         yield
 
     monkeypatch.setattr(predicting, "choices_by_model", slow)
+    monkeypatch.setattr(predicting, "FAIR_SHARE", 0)  # kept however little of the time it got the processor
     found, why = predicting.foreseen(dense(), LLVM, "x", None, limit_s=0.05)
     assert found is None and why.startswith("no prediction within 0.05 s")
     monkeypatch.setattr(predicting, "answers", {})
@@ -188,9 +189,7 @@ def test_what_was_seen_in_time_is_taken(data, monkeypatch):
             pass
 
     monkeypatch.setattr(predicting, "choices_by_model", slow)
-    monkeypatch.setattr(
-        predicting, "FAIR_SHARE", 0
-    )  # the answer is kept however little of the time it got the processor
+    monkeypatch.setattr(predicting, "FAIR_SHARE", 0)  # as above
     assert predicting.foreseen(dense(), LLVM, "x", None, limit_s=0.05)[0] == first
     monkeypatch.setattr(predicting, "choices_by_model", lambda *_: [(first, ""), (better, "")])
     monkeypatch.setattr(predicting, "answers", {})

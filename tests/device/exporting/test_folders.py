@@ -20,10 +20,10 @@ from scan_programs import bind_steps, heat, heat_states
 
 import autosched
 from autosched import te
-from autosched.building import resolve_target
 from autosched.exporting.exports import export
 from autosched.ir.buffers import decl_buffer
 from autosched.runtime.c_compiler import find_compiler
+from autosched.runtime.device import resolve_target
 from autosched.runtime.module import Module
 from autosched.space.default import default_schedule
 

@@ -21,7 +21,6 @@ from clean_python import run_clean
 
 import autosched
 from autosched import te
-from autosched.building import resolve_target
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.signature import Param
 from autosched.errors import BuildError, FileError
@@ -37,6 +36,7 @@ from autosched.ir.calls import call_packed
 from autosched.ir.functions import register_func
 from autosched.runtime import ndarray as nd
 from autosched.runtime.c_compiler import find_compiler
+from autosched.runtime.device import resolve_target
 from autosched.runtime.export import load_module
 from autosched.runtime.module import Module
 from autosched.target import Target

@@ -10,9 +10,9 @@ import pytest
 
 import autosched
 from autosched import te, workload
-from autosched.building import Plan, default_plan
 from autosched.errors import LowerError
 from autosched.lowering.pipeline import lower_structure
+from autosched.planning import Plan, default_plan
 from autosched.runtime.device import resolve_target
 from autosched.space.workload import Workload
 

@@ -303,11 +303,11 @@ PROGRAM = """
 import json, sys
 import numpy as np
 import autosched
-from autosched import building
+from autosched import planning
 
 compiled = []
-inner = building.compile_function
-building.compile_function = lambda *args: compiled.append(str(args[1])) or inner(*args)
+inner = planning.compile_function
+planning.compile_function = lambda *args: compiled.append(str(args[1])) or inner(*args)
 
 @autosched.jit(effort=sys.argv[1])
 def doubled(x):

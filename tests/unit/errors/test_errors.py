@@ -16,7 +16,7 @@ import schedule_errors
 import verify_errors
 from error_cases import Case, attempt, lines_of
 
-from autosched import building
+from autosched import planning
 from autosched.errors import AutoschedError, LowerError, RecordError, ScheduleError
 
 #: Parts of which each case raises ScheduleError: the names of their golden texts, and what `attempt` takes besides the case.
@@ -66,5 +66,5 @@ def test_lowering_messages(part: str, golden: Callable[..., None]) -> None:
 
 def test_a_record_cannot_make_a_warning_long() -> None:
     with pytest.warns(RuntimeWarning, match="record abc does not apply") as caught:
-        building._pass_over("abc", RecordError(f"knob {'r' * 30_000} has no value", legal="values: none"))
+        planning.pass_over("abc", RecordError(f"knob {'r' * 30_000} has no value", legal="values: none"))
     assert len(str(caught[0].message)) < 600

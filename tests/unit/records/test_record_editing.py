@@ -169,7 +169,7 @@ def test_prune_leaves_what_build_chooses(tmp_path, make_record):
 
 
 def test_prune_leaves_what_was_tried_before_a_search_was_cut_short(tmp_path, make_record):
-    """Without a play-off, a prediction goes before the default schedule unless it was tried: `building._was_tried`."""
+    """Without a play-off, a prediction goes before the default schedule unless it was tried: `planning._was_tried`."""
     log = RecordLog(tmp_path / "x.jsonl")
     rs = [make_record(1, sketch=BASELINE, samples=(1e-3,)), *(make_record(n, samples=(n * 1e-3,)) for n in (2, 3, 4))]
     for r in rs:
