@@ -6,14 +6,15 @@ Vectors along rows of three elements are loops of their own for each row: such r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, takewhile
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from autosched.errors import RecordError
+from autosched.ir.expr import Expr, compare, floormod, logical_and, logical_or
 from autosched.runtime.device import with_machine
 from autosched.schedule.schedule import replay
 from autosched.space.space import DEFAULT, SearchSpace, Sketch, make_sketch, with_default
@@ -32,6 +33,10 @@ AHEAD = 1.5
 SHORT = 3
 #: How many times as fast a schedule has to look where a dimension is short, to be compiled beside the usual one.
 WORTH_A_VERSION = 1.5
+#: Lanes that the vectors of a schedule may have: at multiples, it is better from another length on than at odd lengths.
+LANES = (8, 16, 32, 64, 128)
+#: How much longer a schedule takes where its vectors have a rest, by which their lanes are told.
+DEAR_REST = 1.25
 #: Dimensions that are tried short, sketches that are looked at for each, and seconds after which none is begun.
 MOST_SHORT, SHORT_SKETCHES, SHORT_PATIENCE_S = 3, 6, 0.4
 
@@ -49,11 +54,26 @@ class Foreseen:
 
 @dataclass(frozen=True)
 class Short:
-    """What is better while the dimension `size` has less than `below` elements."""
+    """What is better while the dimension `size` has less than `below` elements; of multiples of `lanes`, which leave
+    no rest of vectors, less than `whole`."""
 
     size: str
     below: int
+    lanes: int
+    whole: int
     choice: Foreseen
+
+    def condition(self, size: Expr) -> Expr:
+        """Whether a dimension of that length is short."""
+        if self.whole >= self.below:
+            return size < self.below
+        return logical_and(
+            size < self.below, logical_or(size < self.whole, compare("ne", floormod(size, self.lanes), 0))
+        )
+
+    def __str__(self) -> str:
+        text = f"{self.size} < {self.below}"
+        return text if self.whole >= self.below else f"{text}, but for multiples of {self.lanes} from {self.whole} on"
 
 
 #: a choice that is made already: its trace, and the values of its knobs
@@ -145,7 +165,7 @@ def _where_short(
     space: SearchSpace, prior: AnalyticalModel, usual: _Point, name: str, usual_length: int
 ) -> Short | None:
     """The choice at the sizes of a space, of which `name` is short, if that is worth a version of its own; and the
-    length from which on the usual one is better, odd ones of which each vector's end is another."""
+    lengths from which on the usual one is better: an odd one, and a multiple of its lanes."""
     sizes = space.sketches[0].sizes
     points = [point for point, _ in _choices(space, prior, SHORT_SKETCHES, SHORT_PATIENCE_S)]
     points += [_Point(sketch, ()) for sketch in space.sketches if sketch.name == DEFAULT]
@@ -156,6 +176,12 @@ def _where_short(
     best = min(points, key=lambda point: seconds(point, SHORT), default=None)
     if best is None or WORTH_A_VERSION * seconds(best, SHORT) > seconds(usual, SHORT):
         return None
-    lengths = takewhile(lambda n: n < usual_length, (2**power + 1 for power in count(2)))
-    below = next((n for n in lengths if seconds(usual, n) <= seconds(best, n)), usual_length)
-    return Short(name, below, best.named(seconds(best, SHORT)))
+    lanes = next((n for n in LANES if seconds(usual, 3 * n + 1) > DEAR_REST * seconds(usual, 3 * n)), 1)
+
+    def first(lengths: Iterable[int]) -> int:
+        found = (n for n in lengths if n >= usual_length or seconds(usual, n) <= seconds(best, n))
+        return min(next(found), usual_length)
+
+    below = first(2**power + 1 for power in count(2))
+    whole = first(lanes << power for power in count()) if lanes > 1 else below
+    return Short(name, below, lanes, whole, best.named(seconds(best, SHORT)))

@@ -244,8 +244,8 @@ def _guarded(w: Workload, target: Target, called: str, usual: Plan, short: Seque
     except AutoschedError as error:
         warnings.warn(f"versions of {w.name} for short sizes are left out: {error}", RuntimeWarning, stacklevel=4)
         return usual
-    sizes, told = w.size_variables(), [{**p.provenance, "when": f"{x.size} < {x.below}"} for x, p in versions]
-    conditions = tuple((sizes[x.size] < x.below, p) for x, p in versions)
+    sizes, told = w.size_variables(), [{**p.provenance, "when": str(x)} for x, p in versions]
+    conditions = tuple((x.condition(sizes[x.size]), p) for x, p in versions)
     return replace(usual, versions=conditions, provenance={**usual.provenance, "versions": told})
 
 

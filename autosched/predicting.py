@@ -219,7 +219,8 @@ _CHOICE = Fields(
         "seconds": Form.number(above=0),
     }
 )
-_SHORT = Fields({"size": Form.text(), "below": Form.integer(least=1), "choice": _CHOICE})
+_LENGTH = Form.integer(least=1)
+_SHORT = Fields({"size": Form.text(), "below": _LENGTH, "lanes": _LENGTH, "whole": _LENGTH, "choice": _CHOICE})
 _FORESEEN = Fields({**_CHOICE.fields, "short": Form.array(_SHORT, "an array of versions"), "late": Form.flag()})
 
 
@@ -236,7 +237,7 @@ def _read(file: Path) -> tuple[Foreseen | None, str] | None:
             case {"sketch": _}:
                 _FORESEEN.check(found)
                 if not found["late"] or time.time() - file.stat().st_mtime < AGAIN_S:
-                    short = (Short(x["size"], x["below"], _choice(x["choice"])) for x in found["short"])
+                    short = (Short(**{**x, "choice": _choice(x["choice"])}) for x in found["short"])
                     return replace(_choice(found), short=tuple(short)), ""
     return None
 

@@ -14,6 +14,7 @@ import autosched
 from autosched import predicting, te, template, workload
 from autosched.cli.app import main
 from autosched.cli.show import provenance_line
+from autosched.ir.evaluate import evaluate
 from autosched.measure.protocol import MeasureOptions
 from autosched.records import RecordLog, default_path, folders
 from autosched.runtime.device import describe_device, resolve_target
@@ -336,3 +337,16 @@ def test_no_versions_without_predictions(data, monkeypatch):
     autosched.tune(row_sums(), "llvm", sizes={"n": 512, "m": 1024}, space="auto", trials=2, measure=fast)
     monkeypatch.setenv("AUTOSCHED_PREDICT", "0")
     assert "versions" not in autosched.build(row_sums()).provenance
+
+
+def test_lengths_without_a_rest_of_vectors_are_not_short():
+    size, choice = te.var("m"), predicting.Foreseen("s", [], {}, 1.0)
+    lengths = np.arange(1, 300)
+    one = predicting.Short("m", 129, 64, 64, choice)
+    (found,) = evaluate([one.condition(size)], {size: lengths})
+    assert list(lengths[found.astype(bool)]) == [n for n in range(1, 129) if n not in (64, 128)]
+    assert str(one) == "m < 129, but for multiples of 64 from 64 on"
+    (plain,) = evaluate([predicting.Short("m", 9, 1, 9, choice).condition(size)], {size: lengths})
+    assert (
+        list(lengths[plain.astype(bool)]) == [*range(1, 9)] and str(predicting.Short("m", 9, 1, 9, choice)) == "m < 9"
+    )
