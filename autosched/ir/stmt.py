@@ -20,7 +20,7 @@ Indices are one Expr per dimension until `flatten_buffers`, exactly one afterwar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -309,6 +309,8 @@ def _parts(*kinds: str) -> dict[type, list[tuple[str, str]]]:
 
 
 _EXPRESSIONS, _CHILDREN = _parts("expr", "exprs"), _parts("statement", "statements", "perhaps")
+#: statement -> the names of its fields, as it is made of them: `dataclasses.replace` looks at each for longer
+_NAMES: dict[type, tuple[str, ...]] = {cls: tuple(f.name for f in fields(cls)) for cls in FIELDS}
 
 
 def children(s: Stmt) -> tuple[Stmt, ...]:
@@ -342,7 +344,9 @@ def with_parts(s: Stmt, exprs: Sequence[Expr], inner: Sequence[Stmt]) -> Stmt:
     parts: dict[str, Any] = {name: next(below, None) for name, _ in _CHILDREN[type(s)]}
     for name, kind in _EXPRESSIONS[type(s)]:
         parts[name] = next(values) if kind == "expr" else tuple(islice(values, len(getattr(s, name))))
-    return replace(s, **parts) if parts else s
+    if not parts:
+        return s
+    return type(s)(*[parts[name] if name in parts else getattr(s, name) for name in _NAMES[type(s)]])
 
 
 def with_children(s: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
@@ -365,9 +369,11 @@ def read_buffers(s: Stmt) -> set[Buffer]:
 
 def walk(s: Stmt) -> Iterator[Stmt]:
     """This statement and all below it, outer before inner, in program order."""
-    yield s
-    for c in children(s):
-        yield from walk(c)
+    waiting = [s]
+    while waiting:  # deep nests are walked without recursion, which would pass each statement on level by level
+        s = waiting.pop()
+        yield s
+        waiting += children(s)[::-1]
 
 
 def map_stmt(
