@@ -308,9 +308,10 @@ def _parts(*kinds: str) -> dict[type, list[tuple[str, str]]]:
     return {cls: [(name, k) for name, k in fields.items() if k in kinds] for cls, fields in FIELDS.items()}
 
 
-_EXPRESSIONS, _CHILDREN = _parts("expr", "exprs"), _parts("statement", "statements", "perhaps")
-#: statement -> the names of its fields, as it is made of them: `dataclasses.replace` looks at each for longer
-_NAMES: dict[type, tuple[str, ...]] = {cls: tuple(f.name for f in fields(cls)) for cls in FIELDS}
+_BELOW = ("statement", "statements", "perhaps")
+_EXPRESSIONS, _CHILDREN = _parts("expr", "exprs"), _parts(*_BELOW)
+#: statement -> all its fields, in the order in which it is made of them, and what each is
+_MADE_OF = {cls: [(f.name, kinds.get(f.name, "same")) for f in fields(cls)] for cls, kinds in FIELDS.items()}
 
 
 def children(s: Stmt) -> tuple[Stmt, ...]:
@@ -340,13 +341,16 @@ def with_parts(s: Stmt, exprs: Sequence[Expr], inner: Sequence[Stmt]) -> Stmt:
     """
     if isinstance(s, Seq):
         return seq(*inner)
+    given: list[Any] = []
     values, below = iter(exprs), iter(inner)
-    parts: dict[str, Any] = {name: next(below, None) for name, _ in _CHILDREN[type(s)]}
-    for name, kind in _EXPRESSIONS[type(s)]:
-        parts[name] = next(values) if kind == "expr" else tuple(islice(values, len(getattr(s, name))))
-    if not parts:
-        return s
-    return type(s)(*[parts[name] if name in parts else getattr(s, name) for name in _NAMES[type(s)]])
+    for name, kind in _MADE_OF[type(s)]:
+        if kind == "expr":
+            given.append(next(values))
+        elif kind == "exprs":
+            given.append(tuple(islice(values, len(getattr(s, name)))))
+        else:
+            given.append(next(below, None) if kind in _BELOW else getattr(s, name))
+    return type(s)(*given)
 
 
 def with_children(s: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
