@@ -124,22 +124,17 @@ def interval(
     """The range of `e` while the variables in `relaxed` run through theirs; None if unknown. `done` has those of its
     parts that were found before."""
     done = {} if done is None else done
-    if e not in done:
-        done[e] = _new_interval(e, relaxed, an, done)
-    return done[e]
-
-
-def _new_interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer, done: dict[Expr, Region | None]) -> Region | None:
+    if e in done:
+        return done[e]
     if not (variables(e) & relaxed):
-        if any(n.op in ("read", "call") for n in post_order(e)):
-            return None
-        p = an.poly(e)
-        return Region(p, p, Poly({}))
-    found = _interval(e, relaxed, an, done)
-    if found is None:
-        return None
-    width = found.high - found.low
-    return Region(found.low, found.high, width) if loop_free(width) else found
+        p = None if any(n.op in ("read", "call") for n in post_order(e)) else an.poly(e)
+        found = None if p is None else Region(p, p, Poly({}))
+    else:
+        found = _interval(e, relaxed, an, done)
+        if found is not None and loop_free(width := found.high - found.low):
+            found = Region(found.low, found.high, width)
+    done[e] = found
+    return found
 
 
 def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer, done: dict[Expr, Region | None]) -> Region | None:
