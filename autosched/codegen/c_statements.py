@@ -29,7 +29,7 @@ from autosched.ir.expr import (
     var,
 )
 from autosched.ir.ranges import of_type
-from autosched.ir.visit import post_order
+from autosched.ir.visit import needed_by_both, post_order
 
 _INDENT = "  "
 
@@ -467,7 +467,8 @@ def _reads(e: Expr, buffer: S.Buffer) -> bool:
 def _certain(roots: Iterable[Expr]) -> list[Expr]:
     """The expressions that evaluating `roots` computes in any case, arguments first.
 
-    Guarded parts that read no memory count: computing them early is harmless.
+    Guarded parts that read no memory count: computing them early is harmless. So do those that both sides of a choice
+    need: named inside, each would be written twice, and what it is made of four times.
     """
     order: list[Expr] = []
     seen: set[Expr] = set()
@@ -481,6 +482,8 @@ def _certain(roots: Iterable[Expr]) -> list[Expr]:
             stack.append((node, certain, True))
             guarded = set(guarded_arguments(node))
             stack.extend((a, certain and a not in guarded, False) for a in node.args)
+            if certain and node.op == "if_then_else" and touches_memory(node):
+                stack.extend((a, True, False) for a in needed_by_both(node) if touches_memory(a))
     return order
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from autosched.errors import UsageError, UsageTypeError
 from autosched.ir.attached import attach
 from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
-from autosched.ir.node import INDEX_OPS, Operators, T, VarInfo, fresh, is_index, make, variables  # noqa: F401
+from autosched.ir.node import INDEX_OPS, Operators, T, VarInfo, bottom_up, fresh, is_index, make, variables  # noqa: F401
 from autosched.ir.node import Expr as Expr  # for programs in which a type checker asks for explicit exports
 from autosched.ir.ops import OPS, SPELLED, as_type, evaluated, nearest
 
@@ -319,21 +319,21 @@ def logical_or(*conditions: object) -> Expr:
 NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 
 
-def logical_not(x: object, done: dict[Expr, Expr] | None = None) -> Expr:
-    """The negation of a condition; `done` has those of its parts that were negated before."""
-    e, done = _truth(x), {} if done is None else done
-    if e.op == "const":
-        return const(not e.value)
-    if e.op == "not":
-        return e.args[0]
-    if e.op in NEGATED and not e.args[0].dtype.is_float:  # a NaN makes both sides false
-        return make(NEGATED[e.op], e.dtype, e.args)
-    if e.op not in ("and", "or"):
-        return make("not", e.dtype, (e,))
-    if e not in done:
-        sides = tuple(logical_not(a, done) for a in e.args)
-        done[e] = make("or", e.dtype, sides) if e.op == "and" else logical_and(*sides)
-    return done[e]
+def logical_not(x: object) -> Expr:
+    """The negation of a condition."""
+    e = _truth(x)
+    if e.op in ("and", "or"):
+        return _opposite(e)
+    if e.op in ("const", "not"):
+        return const(not e.value) if e.op == "const" else e.args[0]
+    has_opposite = e.op in NEGATED and not e.args[0].dtype.is_float  # a NaN makes both sides false
+    return make(NEGATED[e.op], e.dtype, e.args) if has_opposite else make("not", e.dtype, (e,))
+
+
+@partial(bottom_up, below=lambda e: [a for a in e.args if a.op in ("and", "or")])
+def _opposite(e: Expr, _: list[Expr]) -> Expr:
+    sides = tuple(map(logical_not, e.args))
+    return make("or", e.dtype, sides) if e.op == "and" else logical_and(*sides)
 
 
 def likely(x: object) -> Expr:

@@ -15,9 +15,10 @@ What Python's operators build, and all other ways to make an expression, is in `
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from weakref import WeakValueDictionary
 
@@ -206,11 +207,14 @@ def make(op: str, of: DType, args: tuple[Expr, ...] = (), value: Any = None) -> 
 
 def remembered(fn: Callable[[Expr], T]) -> Callable[[Expr], T]:
     """A function of one expression that always gives the same: found once, and kept in the expression."""
-    return bottom_up(fn, needs_args=False)
+    return bottom_up(fn, None)
 
 
-def bottom_up(fn: Callable[..., T], needs_args: bool = True) -> Callable[[Expr], T]:
-    """A function of an expression and of what the function gave for its args, without recursion.
+def bottom_up(
+    fn: Callable[..., T], below: Callable[[Expr], Sequence[Expr]] | None = attrgetter("args")
+) -> Callable[[Expr], T]:
+    """A function of an expression and of what the function gave for its args, or for what is `below`, without
+    recursion.
 
     >>> @bottom_up
     ... def size(e: Expr, parts: list[int]) -> int:
@@ -226,7 +230,7 @@ def bottom_up(fn: Callable[..., T], needs_args: bool = True) -> Callable[[Expr],
         stack = [e]
         while stack:
             node = stack[-1]
-            args = node.args if needs_args else ()
+            args = below(node) if below else ()
             waiting = [a for a in args if a._cache is None or name not in a._cache]
             if waiting:
                 stack += waiting
@@ -235,7 +239,7 @@ def bottom_up(fn: Callable[..., T], needs_args: bool = True) -> Callable[[Expr],
             if node._cache is None:
                 node._cache = {}
             if name not in node._cache:
-                node._cache[name] = fn(node, [a._cache[name] for a in args]) if needs_args else fn(node)  # type: ignore[index]
+                node._cache[name] = fn(node, [a._cache[name] for a in args]) if below else fn(node)  # type: ignore[index]
         return e._cache[name]  # type: ignore[index, no-any-return]
 
     return asked

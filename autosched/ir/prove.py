@@ -301,7 +301,10 @@ class Prover:
     def _next_atom(self, p: Poly) -> Expr | None:
         """Opaque nodes first, then the innermost variable that has a usable range: the latest, but for
         those that the bounds of another one mention."""
-        opaque = [a for a in p.atoms() if a.op != "var"]
+        atoms = p.atoms()
+        opaque = [a for a in atoms if a.op != "var"]
+        if opaque and len(atoms) == 1:
+            return opaque[0]
         if opaque:
             bounded = self._bounded_by(opaque, p)
             if bounded is not None:
@@ -309,9 +312,9 @@ class Prover:
             # an atom that occurs inside another one must wait until that one is gone; and what
             # must hold in both cases comes before what need hold in one only
             return max(opaque, key=lambda a: (_both_cases(p, a), a.depth, order(a)))
-        ranged = [a for a in p.atoms() if self.range(a) != (None, None)]
+        ranged = [a for a in atoms if any(b is not None for b in self.range(a))]
         bound_here = [a for a in ranged if a in self._ranges]
-        atom = max(bound_here or ranged, key=order, default=None)
+        atom = next(reversed(bound_here or ranged), None)  # the last by `order`
         for _ in bound_here:
             inner = next((a for a in bound_here if a is not atom and atom in self._named(a)), None)
             if inner is None:

@@ -20,7 +20,7 @@ Indices are one Expr per dimension until `flatten_buffers`, exactly one afterwar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -308,7 +308,10 @@ def _parts(*kinds: str) -> dict[type, list[tuple[str, str]]]:
     return {cls: [(name, k) for name, k in fields.items() if k in kinds] for cls, fields in FIELDS.items()}
 
 
-_EXPRESSIONS, _CHILDREN = _parts("expr", "exprs"), _parts("statement", "statements", "perhaps")
+_BELOW = ("statement", "statements", "perhaps")
+_EXPRESSIONS, _CHILDREN = _parts("expr", "exprs"), _parts(*_BELOW)
+#: statement -> all its fields, in the order in which it is made of them, and what each is
+_MADE_OF = {cls: [(f.name, kinds.get(f.name, "same")) for f in fields(cls)] for cls, kinds in FIELDS.items()}
 
 
 def children(s: Stmt) -> tuple[Stmt, ...]:
@@ -338,11 +341,16 @@ def with_parts(s: Stmt, exprs: Sequence[Expr], inner: Sequence[Stmt]) -> Stmt:
     """
     if isinstance(s, Seq):
         return seq(*inner)
+    given: list[Any] = []
     values, below = iter(exprs), iter(inner)
-    parts: dict[str, Any] = {name: next(below, None) for name, _ in _CHILDREN[type(s)]}
-    for name, kind in _EXPRESSIONS[type(s)]:
-        parts[name] = next(values) if kind == "expr" else tuple(islice(values, len(getattr(s, name))))
-    return replace(s, **parts) if parts else s
+    for name, kind in _MADE_OF[type(s)]:
+        if kind == "expr":
+            given.append(next(values))
+        elif kind == "exprs":
+            given.append(tuple(islice(values, len(getattr(s, name)))))
+        else:
+            given.append(next(below, None) if kind in _BELOW else getattr(s, name))
+    return type(s)(*given)
 
 
 def with_children(s: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
@@ -365,9 +373,11 @@ def read_buffers(s: Stmt) -> set[Buffer]:
 
 def walk(s: Stmt) -> Iterator[Stmt]:
     """This statement and all below it, outer before inner, in program order."""
-    yield s
-    for c in children(s):
-        yield from walk(c)
+    waiting = [s]
+    while waiting:  # deep nests are walked without recursion, which would pass each statement on level by level
+        s = waiting.pop()
+        yield s
+        waiting += children(s)[::-1]
 
 
 def map_stmt(

@@ -118,27 +118,32 @@ class Storage:
         return tuple(places)
 
 
-def interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Region | None:
-    """The range of `e` while the variables in `relaxed` run through theirs; None if unknown."""
+def interval(
+    e: Expr, relaxed: frozenset[Expr], an: Analyzer, done: dict[Expr, Region | None] | None = None
+) -> Region | None:
+    """The range of `e` while the variables in `relaxed` run through theirs; None if unknown. `done` has those of its
+    parts that were found before."""
+    done = {} if done is None else done
+    if e in done:
+        return done[e]
     if not (variables(e) & relaxed):
-        if any(n.op in ("read", "call") for n in post_order(e)):
-            return None
-        p = an.poly(e)
-        return Region(p, p, Poly({}))
-    found = _interval(e, relaxed, an)
-    if found is None:
-        return None
-    width = found.high - found.low
-    return Region(found.low, found.high, width) if loop_free(width) else found
+        p = None if any(n.op in ("read", "call") for n in post_order(e)) else an.poly(e)
+        found = None if p is None else Region(p, p, Poly({}))
+    else:
+        found = _interval(e, relaxed, an, done)
+        if found is not None and loop_free(width := found.high - found.low):
+            found = Region(found.low, found.high, width)
+    done[e] = found
+    return found
 
 
-def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Region | None:
+def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer, done: dict[Expr, Region | None]) -> Region | None:
     if e.op == "var":
         low, high = an.range(e)
         return None if low is None or high is None else Region(low, high, high - low)
     if not e.index:  # a value that may wrap in its type, of which the rules below know nothing
         return None
-    parts = [interval(a, relaxed, an) for a in e.args]
+    parts = [interval(a, relaxed, an, done) for a in e.args]
     if e.op in ("select", "if_then_else"):
         parts = parts[1:]
         if e.op == "select" and None not in parts and _is_case(e, an):

@@ -66,6 +66,11 @@ class _Builder:
         self.buffers: dict[Tensor, Buffer] = {}
         self.by_host: set[Loop] = set()  #: loops over time whose steps are kernels
         self.names: dict[Expr, Expr] = {}
+        #: loops an iteration of which has the storage of stages that are computed further inside
+        self.kept: dict[Loop, list[Stage]] = {}
+        for x in s.stages:
+            if (loop := x.store.loop) is not None and x.attach.loop is not loop:
+                self.kept.setdefault(loop, []).append(x)
 
     # -- buffers --------------------------------------------------------------------------------
     def buffer(self, tensor: Tensor) -> Buffer:
@@ -187,7 +192,7 @@ class _Builder:
             inner = seq(self.produce(stage), inner)
             if stage.store.loop in (None, loop):
                 inner = self.allocated(stage, inner)
-        for stage in self.s.stored_at(loop):
+        for stage in self.kept.get(loop, ()):
             inner = self.allocated(stage, inner)
         return inner
 
@@ -296,8 +301,7 @@ class _Nest:
         """Return whether a stage computed inside this one has barriers, which all work-items must reach."""
         return any(
             self.b.scope(x) == "shared" or any(y.is_reduce and y.thread for y in x.loops) or self._barriers_below(x)
-            for x in self.b.s.stages
-            if x.attach.stage is stage
+            for x in self.b.s.attached_at(stage)
         )
 
     def build(self) -> Stmt:
@@ -537,7 +541,7 @@ class _ScanNest(_Nest):
         steps = super()._loops(i, innermost, init, guards)
         if i != len(self.leaves) - 1:
             return steps
-        first = [self.b.produce(x) for x in self.b.s.stages if x.attach.kind == "init" and x.attach.stage is self.stage]
+        first = [self.b.produce(x) for x in self.b.s.attached_at(self.stage) if x.attach.kind == "init"]
         if not self.real.blocks:
             return seq(*first, steps)
         zero = {v: E.const(0, v.dtype) for v in self.real.blocks}

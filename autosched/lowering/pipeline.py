@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from autosched.errors import LowerError, ScheduleError, UsageError, expect, is_list_of
+from autosched.garbage import few_collections
 from autosched.ir.conclusions import Memory
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
@@ -220,10 +221,11 @@ class Structure:
         runner = PASS_RUNNER.get()
         try:
             self._check_values(p.knobs)
-            for pass_name, run in CONCRETE:
-                p = run(p) if runner is None else runner(p, pass_name, run)
-                if pass_name == name:
-                    break
+            with few_collections():
+                for pass_name, run in CONCRETE:
+                    p = run(p) if runner is None else runner(p, pass_name, run)
+                    if pass_name == name:
+                        break
         except RecursionError:
             legal = "inline some stages, or build several functions"
             raise _too_deep(self.function.name, "loops and memory are", "", legal) from None
@@ -279,7 +281,8 @@ def lower_structure(
     expect(binds, "a dictionary of tensors and buffers", is_mapping, f"binds of {name}")
     _make_room(len(s.stages))
     try:
-        return _structure(s, args, to, name, binds)
+        with few_collections():
+            return _structure(s, args, to, name, binds)
     except RecursionError:
         count, deepest = max(((sum(1 for _ in x.hosts()), x.name) for x in s.stages), key=lambda found: found[0])
         where, legal = f", inside those of {count} other stages", "compute some of these stages at the root"

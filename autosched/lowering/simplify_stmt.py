@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, is_const, likely, logical_not
 from autosched.ir.simplify import Analyzer, conjuncts
@@ -13,9 +11,13 @@ from autosched.ir.visit import rewrite
 
 def enter_loop(loop: S.For, an: Analyzer) -> None:
     """Assume what holds inside a loop: its variable is in range, and its extent is at least 1."""
-    start, extent = an.poly(loop.start), an.poly(loop.extent)
+    _enter(loop.var, loop.start, loop.extent, an)
+
+
+def _enter(var: Expr, first: Expr, count: Expr, an: Analyzer) -> None:
+    start, extent = an.poly(first), an.poly(count)
     an.assume_nonneg(extent - 1)
-    an.bind(loop.var, start, start + extent - 1)
+    an.bind(var, start, start + extent - 1)
 
 
 def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
@@ -32,9 +34,9 @@ def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
             if is_const(extent, 1) and s.kind != "thread":
                 return simplify_stmt(S.substitute_stmt(s.body, {s.var: start}), an)
             with an.tightened({}):
-                enter_loop(replace(s, start=start, extent=extent), an)
+                _enter(s.var, start, extent, an)
                 body = simplify_stmt(s.body, an)
-            return body if S.is_empty(body) else replace(s, start=start, extent=extent, body=body)
+            return body if S.is_empty(body) else S.with_parts(s, (start, extent), (body,))
         case S.If():
             return _simplify_if(s, an)
         case S.Let():

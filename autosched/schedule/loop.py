@@ -313,9 +313,12 @@ def _walks_over(s: Schedule, stage: Stage, an: Analyzer) -> set[IterVar] | None:
 
 def _reads(reader: Stage, stage: Stage) -> Iterator[Expr]:
     """The reads of a stage that each point of its reader needs."""
-    waiting = list(reader.body)
+    waiting, seen = list(reader.body), set[Expr]()
     while waiting:
         e = waiting.pop()
+        if e in seen:
+            continue
+        seen.add(e)
         if e.op == "read" and e.value in stage.op.outputs:
             yield e
         waiting += e.args[:1] if e.op in ("select", "if_then_else") else e.args

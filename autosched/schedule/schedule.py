@@ -31,7 +31,7 @@ from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
 from autosched.schedule.primitives import new_stages, over_time, reindexing, together
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.scans import Scans
-from autosched.schedule.stage import Loop, Readers, Stage
+from autosched.schedule.stage import Loop, Relatives, Stage
 from autosched.schedule.trace import Instruction, Trace
 from autosched.te.tensor import Graph, IterVar, Operation, PlaceholderOp, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
@@ -107,7 +107,9 @@ class Schedule:
         self.remarks: list[tuple[str, str, str]] = []  #: stage, sketch rule, why; where rules made it
         self._calls: list[Instruction] | None = None  #: the primitives that the one being applied has called
         self.parts: list[Instruction] = []  #: those that the last one called
-        self.version, self.inlinings, self._readers = 0, 0, Readers()  #: changes of what stages compute; of inlining
+        self.version, self.inlinings = 0, 0  #: changes of what stages compute; of inlining
+        self._relatives = Relatives()
+        self.notes: dict[str, Any] = {}  #: what rules have found of the stages: a copy begins without
         for op in Graph.of(outputs).ops:
             self._add(op.output_tensor, len(self.stages), any(t in self.outputs for t in op.outputs))
         self.scans = Scans(self)
@@ -123,7 +125,7 @@ class Schedule:
         memo[id(self._lines)] = dict(self._lines)  # names and places, of which there are most
         for x, other in stages:
             other.__dict__.update(deepcopy(x.__dict__, memo))
-        made.__dict__.update(deepcopy({**self.__dict__, "_readers": Readers()}, memo))
+        made.__dict__.update(deepcopy({**self.__dict__, "_relatives": Relatives(), "notes": {}}, memo))
         return made
 
     def _add(self, tensor: Tensor, at: int, is_output: bool) -> Stage:
@@ -202,22 +204,15 @@ class Schedule:
 
     def consumers(self, stage: Stage, deep: bool = False) -> list[Stage]:
         """The stages that read this one; `deep` adds those that read them, and so on."""
-        return self._readers.deep(self, stage) if deep else self._readers.of(self, stage)
+        return self._relatives.all_readers(self, stage) if deep else self._relatives.readers(self, stage)
 
     def depends_on(self, consumer: Stage, producer: Stage) -> bool:
-        seen, stack = set[Stage](), self.reads(consumer)
-        while stack:
-            x = stack.pop()
-            if x is producer:
-                return True
-            if x not in seen:
-                seen.add(x)
-                stack.extend(self.reads(x))
-        return False
+        """Whether a stage needs another one, by way of others, too."""
+        return producer in self._relatives.needed(self, consumer)
 
-    def attached_at(self, loop: Loop) -> list[Stage]:
-        """The stages computed at this loop, in order of computation."""
-        return [x for x in self.stages if x.attach.loop is loop]
+    def attached_at(self, host: Loop | Stage) -> list[Stage]:
+        """The stages computed at this loop, or inside this stage, in order of computation."""
+        return self._relatives.inside(self, host)
 
     def stored_at(self, loop: Loop) -> list[Stage]:
         """The stages computed further inside whose storage belongs to one iteration of this loop."""

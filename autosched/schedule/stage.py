@@ -54,6 +54,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         op = tensor.op
         self.is_placeholder = isinstance(op, PlaceholderOp)
         self._body: tuple[Expr, ...] = ()
+        self._reads: tuple[Tensor, ...] | None = None
         self.axis: tuple[IterVar, ...] = ()
         self.reduce_axis: tuple[IterVar, ...] = ()
         self.loops: list[Loop] = []
@@ -80,7 +81,7 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
 
     @body.setter
     def body(self, body: tuple[Expr, ...]) -> None:
-        self._body = body
+        self._body, self._reads = body, None
         self.schedule.version += 1
 
     @property
@@ -91,7 +92,8 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
     @attach.setter
     def attach(self, place: Attach) -> None:
         self.schedule.inlinings += (self._attach.kind == "inline") != (place.kind == "inline")
-        self._attach = place
+        before, self._attach = self._attach, place
+        self.schedule._relatives.moved(self, before)
 
     def define(self, axis: tuple[IterVar, ...], reduce_axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> None:
         """(Re)start the stage with these root loops and element expressions."""
@@ -159,8 +161,9 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
 
     def reads_of_body(self) -> tuple[Tensor, ...]:
         """The tensors that this stage reads, in order of first appearance."""
-        found = [_tensors_of(e) for e in self.body]
-        return found[0] if len(found) == 1 else tuple(dict.fromkeys(t for tensors in found for t in tensors))
+        if self._reads is None:
+            self._reads = tuple(dict.fromkeys(t for e in self._body for t in _tensors_of(e)))
+        return self._reads
 
     def exchange(self, swap: dict[Loop, Loop]) -> None:
         """Replace loops by others in all attributes of the stage."""
@@ -311,35 +314,76 @@ def _tensors_of(e: Expr) -> tuple[Tensor, ...]:
     return tuple(dict.fromkeys(x.value for x in reads(e)))
 
 
-class Readers:
-    """The stages that read each stage of a schedule: found once for a version of it, as long programs ask at every
-    stage."""
+class Relatives:
+    """The stages that read each stage of a schedule, those that it needs, and those computed inside: found once for a
+    version of it, as long programs ask at every stage."""
 
     def __init__(self) -> None:
-        self._version, self._found = -1, dict[Stage, list[Stage]]()
+        self._version = -1
+        self._readers: dict[Stage, list[Stage]] = {}
+        self._needed: dict[Stage, set[Stage]] = {}
+        self._inside: dict[Loop | Stage, list[Stage]] = {}
 
-    def of(self, s: Schedule, stage: Stage) -> list[Stage]:
+    def readers(self, s: Schedule, stage: Stage) -> list[Stage]:
         """The stages that read this one, in order."""
-        return list(self._all(s).get(stage, ()))
+        self._refresh(s)
+        return list(self._readers.get(stage, ()))
 
-    def deep(self, s: Schedule, stage: Stage) -> list[Stage]:
+    def all_readers(self, s: Schedule, stage: Stage) -> list[Stage]:
         """The same with those that read them, and so on."""
-        everywhere = self._all(s)
+        self._refresh(s)
         found, waiting = set[Stage](), [stage]
         while waiting:
-            new = [x for x in everywhere.get(waiting.pop(), ()) if x not in found]
+            new = [x for x in self._readers.get(waiting.pop(), ()) if x not in found]
             found.update(new)
             waiting += new
         return [x for x in s.stages if x in found]
 
-    def _all(self, s: Schedule) -> dict[Stage, list[Stage]]:
+    def needed(self, s: Schedule, stage: Stage) -> set[Stage]:
+        """The stages that this one reads, those that they read, and so on."""
+        self._refresh(s)
+        if stage not in self._needed:
+            found, waiting = set[Stage](), s.reads(stage)
+            while waiting:
+                x = waiting.pop()
+                if x not in found:
+                    found.add(x)
+                    waiting += s.reads(x)
+            self._needed[stage] = found
+        return self._needed[stage]
+
+    def inside(self, s: Schedule, host: Loop | Stage) -> list[Stage]:
+        """The stages that are computed at a loop, or anywhere inside a stage, in order of computation."""
+        self._refresh(s)
+        return list(self._inside.get(host, ()))
+
+    def moved(self, stage: Stage, before: Attach) -> None:
+        """Note that a stage is computed at another place than before."""
+        s = stage.schedule
         if self._version != s.version:
-            self._version, self._found = s.version, {}
-            for x in s.stages:
-                # a primitive may ask while tensors that it made have no stage yet
-                for read in dict.fromkeys(s._stage_of[t] for t in x.reads_of_body() if t in s._stage_of):
-                    self._found.setdefault(read, []).append(x)
-        return self._found
+            return
+        for host in _hosts(before):
+            self._inside[host].remove(stage)
+        for host in _hosts(stage.attach):
+            there = self._inside.setdefault(host, [])
+            there.append(stage)
+            if len(there) > 1:
+                there.sort(key=s.stages.index)
+
+    def _refresh(self, s: Schedule) -> None:
+        if self._version == s.version:
+            return
+        self._version, self._readers, self._needed, self._inside = s.version, {}, {}, {}
+        for x in s.stages:
+            # a primitive may ask while tensors that it made have no stage yet
+            for read in dict.fromkeys(s._stage_of[t] for t in x.reads_of_body() if t in s._stage_of):
+                self._readers.setdefault(read, []).append(x)
+            for host in _hosts(x.attach):
+                self._inside.setdefault(host, []).append(x)
+
+
+def _hosts(place: Attach) -> list[Loop | Stage]:
+    return [x for x in (place.stage, place.loop) if x is not None]
 
 
 def _outermost(loops: list[Loop], inner: Loop) -> Loop:

@@ -50,7 +50,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "ir": ("errors", "target"),
     "te": ("errors", "target", "ir"),
     "schedule": ("errors", "target", "ir", "te"),
-    "lowering": ("errors", "target", "ir", "te", "schedule"),
+    "lowering": ("errors", "target", "ir", "te", "schedule", "garbage"),
     "space": (*_BELOW_SPACE, "garbage", "plugins"),
     "tir": _BELOW_SPACE,
     "topi": (*_BELOW_SPACE, "space"),

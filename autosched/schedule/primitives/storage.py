@@ -23,6 +23,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.iter_map import Inversion, NoIterMap
+from autosched.ir.node import bottom_up
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.schedule import kinds as K
@@ -415,19 +416,26 @@ def region_of(e: Expr, own: Mapping[Expr, IterVar]) -> Region | None:
     return Region(source, wraps, places, ranges) if any(w is not None for w in wraps) else None
 
 
+@bottom_up
+def _is_straight(e: Expr, parts: list[bool]) -> bool:
+    """Whether it is made of sums and products alone."""
+    return e.op in ("add", "sub", "mul", "neg", "const", "var") and all(parts)
+
+
 @lru_cache(maxsize=4096)  # taps of a stencil have few different indices, and sketches ask for the same again
 def _bent(index: Expr, own: tuple[Expr, ...], length: int) -> tuple[Expr, Expr] | None:
     """The place behind an index, and the formula that bends it where it lies outside a dimension; None where an index
     is its own place, or is made of more than one."""
     straight: dict[Expr, None] = {}
-    waiting = [index]
+    waiting, seen = [index], set[Expr]()
     while waiting:
         e = waiting.pop()
-        if variables(e).isdisjoint(own):
+        if e in seen or variables(e).isdisjoint(own):
             continue
+        seen.add(e)
         if e.op == "read":
             return None
-        if all(x.op in ("add", "sub", "mul", "neg", "const", "var") for x in post_order(e)):
+        if _is_straight(e):
             straight[e] = None
         else:
             waiting += e.args

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from itertools import takewhile
-from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TypeVar
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variables
 from autosched.ir.node import remembered
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import post_order, reads, substitute
+from autosched.ir.visit import post_order, substitute
 from autosched.schedule.primitives.storage import region_of
-from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
 from autosched.space.features.memory import Machine
+from autosched.space.rules.reached import distinct_reads, reach_of, while_unchanged
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
@@ -42,8 +40,6 @@ WAYS, PAGE = 8, 4096
 MOST_FIRST_TIMES = 4
 #: Kinds of operators that cost something.
 _WORK = ("arith", "bits", "compare", "choice", "cast", "math")
-#: Inlined bodies stand in for reads up to this many accesses of one stage.
-MAX_ACCESSES = 4096
 
 
 @dataclass(frozen=True)
@@ -171,66 +167,22 @@ def missing_types(target: Target, stage: Stage) -> str:
     return "float64 is not supported by this device" if "float64" in found else ""
 
 
-#: schedule -> how often it had changed, and what was found of its stages then
-_found: WeakKeyDictionary[Schedule, tuple[tuple[int, int], dict[Any, Any]]] = WeakKeyDictionary()
-
-
-def while_unchanged(question: Callable[[Stage], T]) -> Callable[[Stage], T]:
-    """Keep the answer about a stage until a primitive changes what a stage computes, or inlines one."""
-
-    @wraps(question)
-    def answer(stage: Stage) -> T:
-        s = stage.schedule
-        now = s.version, s.inlinings
-        then, answers = _found.get(s, ((-1, -1), {}))
-        if then != now:
-            answers = {}
-            _found[s] = (now, answers)
-        key = (question, stage)
-        if key not in answers:
-            answers[key] = question(stage)
-        return answers[key]  # type: ignore[no-any-return]
-
-    return answer
-
-
-def _reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
-    return iter(dict.fromkeys(e for value in body for e in reads(value)))
-
-
-@while_unchanged
-def _reached(stage: Stage) -> dict[tuple[Tensor, tuple[Expr, ...]], bool]:
-    """The elements that an element of a stage is made of, in terms of its own axes, each one once; and whether it is
-    computed right there, because its stage is inlined. Those of inlined stages come first, the others reversed."""
-    found: dict[tuple[Tensor, tuple[Expr, ...]], bool] = {}
-    waiting = [(e.value, e.args) for e in _reads(stage.body)]
-    seen = set(waiting)
-    while waiting and len(found) < MAX_ACCESSES:
-        tensor, indices = waiting.pop()
-        source = stage.schedule.stage(tensor)
-        found[tensor, indices] = is_inlined = source.attach.kind == "inline"
-        if not is_inlined:
-            continue
-        at = {a.var: i for a, i in zip(source.axis, indices, strict=True)}
-        for e in _reads(source.body):
-            read = (e.value, tuple(simplify(at[i] if i in at else substitute(i, at)) for i in e.args))
-            if read not in seen:
-                seen.add(read)
-                waiting.append(read)
-    return found
-
-
-@while_unchanged
 def accesses(stage: Stage) -> list[Access]:
     """The reads of a stage in terms of its own axes, inlined stages looked through; each one once."""
-    return [Access(*read) for read, is_inlined in reversed(_reached(stage).items()) if not is_inlined]
+    reach = reach_of(stage)
+    if "accesses" not in reach.answers:
+        found = reversed(reach.found.items())
+        reach.answers["accesses"] = [Access(*read) for read, is_inlined in found if not is_inlined]
+    return reach.answers["accesses"]  # type: ignore[no-any-return]
 
 
-@while_unchanged
 def work(stage: Stage) -> int:
     """Operations of one iteration of a stage's loops, with what is inlined there; equal elements are computed once."""
-    inlined = (stage.schedule.stage(tensor) for (tensor, _), is_inlined in _reached(stage).items() if is_inlined)
-    return _operations(stage.body) + sum(_operations(source.body) for source in inlined)
+    reach = reach_of(stage)
+    if "work" not in reach.answers:
+        inlined = (stage.schedule.stage(tensor) for (tensor, _), is_inlined in reach.found.items() if is_inlined)
+        reach.answers["work"] = _operations(stage.body) + sum(_operations(source.body) for source in inlined)
+    return reach.answers["work"]  # type: ignore[no-any-return]
 
 
 def _operations(body: tuple[Expr, ...]) -> int:
@@ -281,11 +233,14 @@ def recomputed_by_pixel(stage: Stage) -> float:
     return used / iterations(stage.axis)
 
 
-def _outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
+def _outsidedistinct_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     """The index expressions in some expressions that are no place of a read."""
-    waiting = list(body)
+    waiting, seen = list(body), set[Expr]()
     while waiting:
         e = waiting.pop()
+        if e in seen:
+            continue
+        seen.add(e)
         if is_index(e):
             yield e
         elif e.op != "read":
@@ -295,9 +250,18 @@ def _outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
 @while_unchanged
 def readers(stage: Stage) -> list[Stage]:
     """The stages that read it in loops of their own, in order."""
+    s = stage.schedule
     found: dict[Stage, None] = {}
-    for reader in stage.schedule.consumers(stage):
-        found.update(dict.fromkeys(readers(reader) if reader.attach.kind == "inline" else [reader]))
+    waiting, seen = s.consumers(stage)[::-1], set[Stage]()
+    while waiting:
+        reader = waiting.pop()
+        if reader in seen:
+            continue
+        seen.add(reader)
+        if reader.attach.kind == "inline":
+            waiting += s.consumers(reader)[::-1]
+        else:
+            found[reader] = None
     return list(found)
 
 
@@ -315,7 +279,7 @@ def reads_of(reader: Stage, stage: Stage) -> list[Access]:
 def read_across_borders(stage: Stage) -> set[Tensor]:
     """What a stage reads at places that are clamped, mirrored or wrapped."""
     own = {a.var: a for a in (*stage.axis, *stage.reduce_axis)}
-    return {e.value for e in _reads(stage.body) if region_of(e, own) is not None}
+    return {e.value for e in distinct_reads(stage.body) if region_of(e, own) is not None}
 
 
 def taps(stage: Stage) -> int:
@@ -363,7 +327,7 @@ def has_math(stage: Stage) -> bool:
 def uses_each_once(stage: Stage) -> bool:
     """One reader, which reads each element for one point of its loops alone."""
     consumers = stage.schedule.consumers(stage)
-    found = [(e, c) for c in consumers for e in _reads(c.body) if stage.schedule.stage(e.value) is stage]
+    found = [(e, c) for c in consumers for e in distinct_reads(c.body) if stage.schedule.stage(e.value) is stage]
     if len(consumers) != 1 or len(found) != 1:
         return False
     ((read, reader),) = found
@@ -377,7 +341,7 @@ def is_window(stage: Stage) -> bool:
     if not stage.reduce_axis or not has_fewer(stage.reduce_axis, MAX_WINDOW + 1):
         return False
     inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
-    places = (i for e in _reads(stage.body) for i in e.args if is_index(i))  # one that is read is no neighbour
+    places = (i for e in distinct_reads(stage.body) for i in e.args if is_index(i))  # one that is read is no neighbour
     return any(variables(i) & inner and variables(i) & outer for i in places)
 
 
@@ -395,7 +359,7 @@ def _is_shared_window(stage: Stage) -> bool:
 
     S[x] = sum of A[x + k]        and not, for x < 16:   S[x] = sum of A[16*k + x]
     """
-    for e in _reads(stage.body):
+    for e in distinct_reads(stage.body):
         read = Access(e.value, e.args)
         for x, k in itertools.product(stage.axis, stage.reduce_axis):
             n, m = iterations([x]), iterations([k])
@@ -439,7 +403,7 @@ def _is_cut_short(stage: Stage) -> bool:
     compared with a place in another way than an index that is read does, whose borders a condition may keep."""
     _, condition, _ = stage.body[0].value.parts(stage.body[0].args)
     inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
-    indices = [i for e in _reads(stage.body) for i in e.args]
+    indices = [i for e in distinct_reads(stage.body) for i in e.args]
     for e in post_order(condition):
         if e.op in ("lt", "le", "gt", "ge") and variables(e) & inner and variables(e) & outer:
             a, b = e.args
@@ -458,9 +422,9 @@ def made_of(stage: Stage) -> tuple[list[Access], frozenset[Expr]]:
     seen: set[tuple[Tensor, tuple[Expr, ...]]] = set()
     while waiting:
         reader, at = waiting.pop()
-        asked.update(v for e in _outside_reads(reader.body) for v in variables(substitute(e, at)))
+        asked.update(v for e in _outsidedistinct_reads(reader.body) for v in variables(substitute(e, at)))
         places: dict[Tensor, list[tuple[Expr, ...]]] = {}
-        for e in _reads(reader.body):
+        for e in distinct_reads(reader.body):
             places.setdefault(e.value, []).append(tuple(simplify(substitute(i, at)) for i in e.args))
         for tensor, some in places.items():
             source = stage.schedule.stage(tensor)

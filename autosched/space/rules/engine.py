@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ class Plan:
     places: dict[Stage, list[Place]] = field(default_factory=dict)  #: outermost first
     items: dict[Stage, dict[str, Any]] = field(default_factory=dict)  #: work-items of a kernel along each axis
     decided: dict[str, Any] = field(default_factory=dict)  #: name of a decision -> what was chosen
+    names: list[str] = field(default_factory=list)  #: those of decisions, sorted
     forks: int = 1  #: combinations of the decisions so far
     usual: dict[tuple[str, int], Any] = field(default_factory=dict)  #: what the n-th decision of a kind was last
     follows: set[Stage] = field(default_factory=set)  #: stages that did as others before them
@@ -92,7 +94,8 @@ class Plan:
         name, listed = f"{_word(stage.name)}_{what}", list(dict.fromkeys(options))
         if name not in self.decided:
             kind, before = what.partition("_")[0], f"{_word(stage.name)}_"
-            nth = sum(n.startswith(f"{before}{kind}") for n in self.decided)
+            first = f"{before}{kind}"  # names that begin so lie together
+            nth = bisect_left(self.names, f"{first}\U0010ffff") - bisect_left(self.names, first)
             if len(listed) > 1 and self.forks * len(listed) > self._most_forks:
                 self.follows.add(stage)
                 usual = self.usual.get((kind, nth))
@@ -101,6 +104,7 @@ class Plan:
                 self.forks *= len(listed)
                 self.decided[name] = listed[0] if len(listed) == 1 else self.s.choose(name, listed)
             self.usual[kind, nth] = self.decided[name]
+            insort(self.names, name)
         return self.decided[name]
 
     def offer(self, stage: Stage, **loops: Loop) -> None:

@@ -161,11 +161,17 @@ def _may_go_along(stage: Stage) -> bool:
 
 def _is_used_once(stage: Stage) -> bool:
     """Whether each element is used for one of a stage that is not always inlined."""
-    if analysis.recomputed_by_pixel(stage) > 1:
-        return False
-    return all(_is_used_once(r) for r in analysis.readers(stage) if not r.is_output and _is_copied_in(r))
+    waiting, seen = [stage], {stage}
+    for x in waiting:
+        if analysis.recomputed_by_pixel(x) > 1:
+            return False
+        new = [r for r in analysis.readers(x) if r not in seen and not r.is_output and _is_copied_in(r)]
+        waiting += new
+        seen.update(new)
+    return True
 
 
+@analysis.while_unchanged
 def _is_copied_in(stage: Stage) -> bool:
     """Whether it is so simple that it is always inlined."""
     return analysis.is_plain(stage) and analysis.is_cheap(stage)
@@ -502,7 +508,7 @@ def is_made_once(stage: Stage, place: Place) -> bool:
     for i: for j: C[i, j] = A[i, j] / S[j]   ->   not at the loop over i, which would add S up again for each row
     """
     around = {x.var for x in place.stage.loops[: place.stage.loops.index(place.loop) + 1] if not x.is_reduce}
-    return around <= frozenset().union(*_chosen_by(stage, place))
+    return around <= frozenset().union(*_chosen_by(stage, place, {}))
 
 
 def _is_needed_twice(stage: Stage, place: Place) -> bool:
@@ -511,22 +517,26 @@ def _is_needed_twice(stage: Stage, place: Place) -> bool:
     for v: for l: C[v*16 + l] = A[..] / S[(v*16 + l) // 7]   ->   at v they do: rows of 7 do not end where a vector does
     """
     around = {x.var for x in place.stage.loops[: place.stage.loops.index(place.loop) + 1]}
-    chosen, values = frozenset().union(*_chosen_by(stage, place)), axis_values(place.stage).values()
+    chosen, values = frozenset().union(*_chosen_by(stage, place, {})), axis_values(place.stage).values()
     quotients = (variables(e) for value in values for e in post_order(value) if e.op == "floordiv")
     return any(v & around and v & chosen and not v <= around for v in quotients)
 
 
-def _chosen_by(stage: Stage, place: Place) -> list[frozenset[Expr]]:
-    """The loops of the place's stage that choose the elements of a stage, along each of its dimensions."""
+def _chosen_by(stage: Stage, place: Place, done: dict[Stage, list[frozenset[Expr]]]) -> list[frozenset[Expr]]:
+    """The loops of the place's stage that choose the elements of a stage, along each of its dimensions. `done` has
+    those of stages that were asked for before."""
+    if stage in done:
+        return done[stage]
     found = [frozenset[Expr]() for _ in stage.axis]
     for reader in analysis.readers(stage):
         if reader is place.stage:
             by = {a.var: variables(value) for a, value in axis_values(reader).items()}
         else:
-            by = dict(zip((a.var for a in reader.axis), _chosen_by(reader, place), strict=True))
+            by = dict(zip((a.var for a in reader.axis), _chosen_by(reader, place, done), strict=True))
         for a in analysis.reads_of(reader, stage):
             used = [frozenset().union(*(by.get(v, frozenset()) for v in variables(i))) for i in a.indices]
             found = [x | y for x, y in zip(found, used, strict=True)]
+    done[stage] = found
     return found
 
 

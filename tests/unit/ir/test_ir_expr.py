@@ -462,3 +462,14 @@ def test_constant_index_arithmetic_is_exact() -> None:
 
 def test_a_raw_make_folds_nothing() -> None:
     assert make("add", dtype("int32"), (const(1), const(2))).op == "add"
+
+
+def test_a_long_condition_is_negated_without_recursion():
+    """And each part of it once: a chain of exclusive ors mentions what came before twice, and negates it."""
+    x, a = var("x"), var("a")
+    condition = x > 0
+    for number in range(3000):
+        other = a > number
+        condition = logical_or(logical_and(condition, logical_not(other)), logical_and(logical_not(condition), other))
+    assert condition.depth > 3000
+    assert logical_not(logical_not(condition)) is condition

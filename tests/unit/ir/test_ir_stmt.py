@@ -160,3 +160,13 @@ def test_functions() -> None:
     assert THREAD_TAGS[-1] == "threadIdx.z"
     assert len(THREAD_TAGS) == 6
     assert repr(A) == "A: float32[n] global"
+
+
+def test_deep_nests_are_walked_without_recursion():
+    """The buffers of a long pipeline are allocated one inside the other."""
+    inner = Store(Buffer("b", (const(8),), dtype("int32")), (const(0),), const(1))
+    nest: Stmt = inner
+    for number in range(5000):
+        nest = Produce(f"p{number}", nest)
+    found = list(walk(nest))
+    assert len(found) == 5001 and found[0] is nest and found[-1] is inner

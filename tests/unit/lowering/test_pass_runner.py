@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from autosched import create_schedule, te
+from autosched.garbage import THRESHOLDS
 from autosched.ir.printer import format_function
 from autosched.ir.stmt import For, Function, walk
 from autosched.lowering.pipeline import CONCRETE, PASS_RUNNER, Pass, Program, lower_structure
@@ -75,3 +77,18 @@ def test_other_threads_do_not_see_it() -> None:
         with pytest.raises(AssertionError, match="bind_knobs"):
             lowered()
     assert found == ["main"]
+
+
+def test_python_seldom_looks_for_garbage_meanwhile() -> None:
+    """Most of what lowering makes stays, and was walked over again and again."""
+    seen: list[tuple[int, int, int]] = []
+
+    def look_on(p: Program, name: str, run: Pass) -> Program:
+        seen.append(gc.get_threshold())
+        return run(p)
+
+    before = gc.get_threshold()
+    with runner(look_on):
+        lowered()
+    assert set(seen) == {THRESHOLDS}
+    assert gc.get_threshold() == before
