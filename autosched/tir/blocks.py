@@ -24,7 +24,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.ir.visit import pre_order
@@ -37,7 +37,7 @@ from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
 from autosched.tir import factoring, rearranging, sampling
 from autosched.tir.module import IRModule, PrimFunc, block_names, copied
-from autosched.tir.refused import REFUSED
+from autosched.tir.refused import ByStatements
 from autosched.tir.reindexing import Reindexing
 from autosched.tir.related import Related
 from autosched.tir.remarks import Annotations
@@ -52,7 +52,7 @@ class Block:
     name: str
 
 
-class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
+class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByStatements):
     """A schedule of the functions of a module, in terms of blocks and loops.
 
     mod:                a PrimFunc, or an IRModule of them, which stays as it is; in a template, its Schedule, which is
@@ -63,8 +63,6 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
 
     Raises UsageError for a module of lowered functions: their loops are fixed.
     """
-
-    of_statements: ClassVar[Any] = None  #: the class for modules of functions without stages, where there is one
 
     def __new__(cls, mod: Any = None, **options: Any) -> Any:
         other = cls.of_statements
@@ -559,11 +557,6 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
         assert isinstance(loop, Loop)
         self._do(loop.stage, "tensorize", loop, tensor_intrin)
 
-    def can_decompose_padding(self, block: Block, loop: Loop) -> bool:
-        """Whether `decompose_padding` would take the block: never, since lowering cuts such loops by itself."""
-        self._stage(block)
-        return False
-
     # -- reductions -----------------------------------------------------------------------------
     def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:
         """See `Schedule.rfactor`. Returns the block of the partial results, which has the loops of this one."""
@@ -577,18 +570,3 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
         stage = self._stage(block)
         self._do(stage, "decompose_reduction", loop)
         return Block(self._block(stage).name + _INIT)
-
-
-# -- calls of TVM's that this model of schedules has no place for ---------------------------------------
-
-
-def _refusing(name: str, why: str, legal: str) -> Any:
-    def refuse(self: BlockSchedule, *args: Any, **options: Any) -> Any:
-        self._refuse(f"{name}(..)", why, legal)
-
-    refuse.__name__, refuse.__doc__ = name, f"Raises ScheduleError: {why}."
-    return refuse
-
-
-for _name, _texts in REFUSED.items():
-    setattr(BlockSchedule, _name, _refusing(_name, *_texts))

@@ -85,6 +85,17 @@ class Annotations:
             why = f"{places} are no places between {len(found.shape)} dimensions"
             self._refuse("set_axis_separator(..)", why, f"rising numbers, 0 to {len(found.shape)}")
 
+    def unsafe_hide_buffer_access(self, block: Any, buf_type: str, buf_index_array: Sequence[int]) -> None:
+        """Check which of a block's buffers are meant. It changes nothing: what is read and written is known from what
+        the block does, not from what it says.
+
+        Raises ScheduleError for a kind other than "read" and "write", and for a buffer that there is not.
+        """
+        if buf_type not in ("read", "write"):
+            self._refuse("unsafe_hide_buffer_access(..)", f"no kind {buf_type!r}", '"read", "write"')
+        for k in plain(list(buf_index_array)):
+            self._accessed(block, (buf_type, k), k)
+
     def _axes(self, block: Any) -> Sequence[Any]:
         stage = self._stage(block)
         return [*stage.axis, *stage.reduce_axis]

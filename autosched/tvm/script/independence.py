@@ -119,6 +119,18 @@ def _written(loop: For) -> dict[Buffer, list[Access]]:
     return {b: accesses for b, accesses in found.items() if b in stored and b not in own}
 
 
+def touched(s: Stmt, buffer: Buffer) -> list[Access]:
+    """Every load and store of a buffer in a statement, with the loops around."""
+    found: list[Access] = []
+    for inner, around in _below(s, {}):
+        if isinstance(inner, Store) and inner.buffer is buffer:
+            found.append((inner.indices, around))
+        for e in (e for root in expressions(inner) for e in post_order(root)):
+            if e.op == "load" and e.value is buffer:
+                found.append((e.args, around))
+    return found
+
+
 def _below(s: Any, around: dict[Expr, tuple[Expr, Expr]]) -> Iterator[tuple[Stmt, dict[Expr, tuple[Expr, Expr]]]]:
     if isinstance(s, For):
         around = {**around, s.var: (s.start, s.extent)}
