@@ -310,6 +310,9 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
         for loop in loops:
             if not isinstance(loop, Loop):
                 self._refuse(f"{asked}({loop!r})", f"{loop!r} is no loop", "loops as get_loops(block) returns them")
+            if loop.stage.schedule is not self.schedule:
+                why = f"{loop.full_name} is no loop of this schedule, or no longer"
+                self._refuse(f"{asked}({loop.name})", why, "loops as get_loops(block) returns them")
         return loops[-1].stage
 
     def add_unit_loop(self, block_or_loop: Block | Loop) -> Loop:
@@ -320,7 +323,8 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
                 return self._do(self._stage(block_or_loop), "fuse")
             block_or_loop = loops[-1]
         guests = self._guests(block_or_loop)
-        outer, inner = self.schedule.apply("split", block_or_loop.stage, block_or_loop, nparts=1)
+        owner = self._owner("add_unit_loop", [block_or_loop])
+        outer, inner = self.schedule.apply("split", owner, block_or_loop, nparts=1)
         self._follow(guests, inner)
         exchange(block_or_loop, inner)
         return outer
@@ -352,6 +356,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
             self._do(self._stage(block), f"compute_{loop}")
             return
         stage = self._stage(block)
+        self._owner("compute_at", [loop])
         self._movable(stage, loop)
         self._do(stage, "compute_at", loop.stage, loop)
         (self._whole.add if preserve_unit_loops else self._whole.discard)(stage.name)
@@ -372,11 +377,19 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
 
     def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """See `Stage.reverse_compute_at`."""
-        self._do(self._stage(block), "reverse_compute_at", loop.stage, loop)
+        self._owner("reverse_compute_at", [loop])
+        try:
+            self._do(self._stage(block), "reverse_compute_at", loop.stage, loop)
+        except ScheduleError as refused:
+            self._otherwise(refused, "reverse_compute_at", block, loop, preserve_unit_loops, index)
 
     def compute_inline(self, block: Block) -> None:
         """See `Stage.compute_inline`."""
-        self._do(self._stage(block), "compute_inline")
+        stage = self._stage(block)
+        try:
+            self._do(stage, "compute_inline")
+        except ScheduleError as refused:
+            self._otherwise(refused, "compute_inline", block)
 
     def reverse_compute_inline(self, block: Block) -> None:
         """See `Stage.reverse_compute_inline`. The block that it reads keeps its name, and finishes each element."""
@@ -386,7 +399,10 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
             x.mark for x in inside[0].loops
         ):  # what it reads is under its own loops already
             self._do(inside[0], "compute_root")
-        self._do(stage, "reverse_compute_inline")
+        try:
+            self._do(stage, "reverse_compute_inline")
+        except ScheduleError as refused:
+            self._otherwise(refused, "reverse_compute_inline", block)
 
     # -- caches, storage ------------------------------------------------------------------------
     def cache_read(
@@ -555,7 +571,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
                 self._refuse(f"tensorize({block_or_loop.name})", "it has no loops", "a block of one dimension at least")
             loop = loops[0]
         assert isinstance(loop, Loop)
-        self._do(loop.stage, "tensorize", loop, tensor_intrin)
+        self._do(self._owner("tensorize", [loop]), "tensorize", loop, tensor_intrin)
 
     # -- reductions -----------------------------------------------------------------------------
     def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:

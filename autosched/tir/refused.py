@@ -52,6 +52,18 @@ class ByStatements:
         self.__dict__.update(other.__dict__)
         self.__class__ = type(other)
 
+    def _otherwise(self, refused: ScheduleError, name: str, *args: Any) -> Any:
+        """Make a call that stages refuse on the statements; raise what they said, where that is refused, too."""
+        edited = type(self).edited
+        if edited is None or self._template is not None:
+            raise refused
+        try:
+            made, result = edited(self, name, args, {})
+        except ScheduleError:
+            raise refused from None
+        self._become(made)
+        return result
+
     def can_decompose_padding(self, block: Any, loop: Any) -> bool:
         """Whether `decompose_padding` would take the block."""
         self._stage(block)

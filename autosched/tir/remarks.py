@@ -26,6 +26,8 @@ class Annotations:
 
         def _do(self, stage: Any, kind: str, *args: Any, **options: Any) -> Any: ...
 
+        def _owner(self, asked: str, loops: Sequence[Any]) -> Any: ...
+
         def _buffers(self, stage: Any) -> list[Any]: ...
 
         def _buffer(self, stage: Any, buffers: Any, which: Any, asked: str) -> Any: ...
@@ -42,7 +44,7 @@ class Annotations:
         if isinstance(block_or_loop, Loop) and key.startswith("pragma_"):
             name = key.removeprefix("pragma_")
             value = None if ann_val == 1 and name not in pragmas.COUNTS else ann_val  # 1: "do it"
-            self._do(block_or_loop.stage, "pragma", block_or_loop, name, pragma_value=value)
+            self._do(self._owner("annotate", [block_or_loop]), "pragma", block_or_loop, name, pragma_value=value)
         elif key.startswith("pragma_"):
             self._refuse(f"annotate({key!r})", f"{key!r} belongs to a loop", "annotate(loop, 'pragma_..', value)")
         elif key == "double_buffer_scope" and not isinstance(block_or_loop, Loop):
@@ -108,7 +110,7 @@ class Annotations:
 
     def _place(self, block_or_loop: Any) -> tuple[str, str]:
         if isinstance(block_or_loop, Loop):
-            return self._block(block_or_loop.stage).name, block_or_loop.name
+            return self._block(self._owner("annotate", [block_or_loop])).name, block_or_loop.name
         self._stage(block_or_loop)
         return str(getattr(block_or_loop, "name", block_or_loop)), ""
 

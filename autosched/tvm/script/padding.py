@@ -99,7 +99,9 @@ def decompose_padding(body: Any, signature: Signature, block: Block, loop: For, 
     What is padding depends on the element alone, so that one that was filled once stays as it is. Raises NotHere.
     """
     found = padded(body, block)
-    around = [s for s in path_to(body, block) or [] if isinstance(s, For)]
+    way = path_to(body, block) or []
+    held = max((k for k, s in enumerate(way) if isinstance(s, Block) or _holds(s, found.made.buffer)), default=-1)
+    around = [s for s in way[held + 1 :] if isinstance(s, For)]
     if loop not in around:
         raise NotHere(f"{loop.var.value.name} is no loop around {block.name}", "one of its loops")
     inside = around[around.index(loop) :]

@@ -152,7 +152,7 @@ def random_call(sch, rng: random.Random, held: list) -> str | None:
         "parallel",
     ]
     call = rng.choice([*edits, *edits, *others])
-    if call in ("compute_at", "reverse_compute_at") and not isinstance(sch, TreeSchedule):
+    if call in ("compute_at", "reverse_compute_at", "cache_read") and not isinstance(sch, TreeSchedule):
         return None  # what later calls could repair is told when a schedule of stages is lowered
     try:
         loops = sch.get_loops(block)
@@ -393,3 +393,82 @@ def test_copies_at_a_loop() -> None:
     copy = sch.write_at(loop(sch, "C"), "C", 0, "local")
     assert [x.name for x in sch.get_loops(copy)][:1] == ["i"]
     checked(sch, PROGRAMS["siblings"][1](VALUES))
+
+
+@T.prim_func
+def rows_by_weights(a: T.handle, b: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (4, 1, 24), "float32")
+    B = T.match_buffer(b, (4, n, 24), "float32")
+    C = T.match_buffer(c, (4, 1, n), "float32")
+    for i, j, m, k in T.grid(4, 1, n, 24):
+        with T.block("C"):
+            vi, vj, vm, vk = T.axis.remap("SSSR", [i, j, m, k])
+            with T.init():
+                C[vi, vj, vm] = T.float32(0)
+            C[vi, vj, vm] = C[vi, vj, vm] + A[vi, vj, vk] * B[vi, vm, vk]
+
+
+def parts_in_a_loop(sch, rng: random.Random) -> bool:
+    """Sum parts of a row, and the parts in a loop that computes them; whether that was possible."""
+    i, j, m, k = sch.get_loops("C")
+    if rng.random() < 0.6:
+        sch.fuse(*rng.choice([(i, j, m), (i, j), (j, m)]))
+    _, inner = sch.split(k, [None, rng.choice([2, 4, 5])])
+    parts = sch.rfactor(inner, rng.choice([0, 1, 3]))
+    at = rng.choice(sch.get_loops(parts)[:3])
+    try:
+        sch.reverse_compute_at("C", at, rng.random() < 0.5)
+    except ScheduleError:
+        return False
+    if rng.random() < 0.5:
+        sch.parallel(sch.get_loops("C")[0])
+    return True
+
+
+def test_parts_of_sums_are_summed_in_the_loop_that_computes_them() -> None:
+    numbers = np.random.default_rng(7)
+    a, b = (numbers.integers(-4, 5, shape).astype("float32") for shape in ((4, 1, 24), (4, 7, 24)))
+    made = 0
+    for seed in range(30):
+        sch = tir.Schedule(rows_by_weights)
+        made += parts_in_a_loop(sch, random.Random(seed))
+        found = np.full((4, 1, 7), np.nan, "float32")
+        f = sch.mod["main"]
+        interpret(f if isinstance(f, Function) else tvm.lower(f)["main"], [a, b, found])
+        np.testing.assert_array_equal(found, np.einsum("ijk,ilk->ijl", a, b), err_msg=sch.mod.script())
+    assert made > 10
+
+
+def test_parts_of_sums_are_summed_by_work_items() -> None:
+    sch = tir.Schedule(rows_by_weights)
+    i, j, m, k = sch.get_loops("C")
+    sch.fuse(i, j, m)
+    parts = sch.rfactor(sch.split(k, [None, 8])[1], 0)
+    row, r, item = sch.get_loops(parts)
+    sch.reorder(row, item, r)
+    sch.bind(row, "blockIdx.x")
+    sch.bind(item, "threadIdx.x")
+    sch.reverse_compute_at("C", row)
+    sch.bind(sch.get_loops("C")[1], "threadIdx.x")
+    sch.set_scope(parts, 0, "local")
+    sch.decompose_reduction(parts, sch.get_loops(parts)[2])
+    numbers = np.random.default_rng(7)
+    a, b = (numbers.integers(-4, 5, shape).astype("float32") for shape in ((4, 1, 24), (4, 7, 24)))
+    found = np.zeros((4, 1, 7), "float32")
+    tvm.build(sch.mod, target="opencl")(a, b, found)
+    np.testing.assert_array_equal(found, np.einsum("ijk,ilk->ijl", a, b))
+
+
+def test_loops_of_another_schedule() -> None:
+    one, other = tir.Schedule(products), tir.Schedule(products)
+    calls = (
+        lambda x: one.split(x, [None, 2]),
+        lambda x: one.compute_at("B", x),
+        lambda x: one.annotate(x, "key", 1),
+        lambda x: one.add_unit_loop(x),
+        lambda x: one.reverse_compute_at("D", x),
+    )
+    for call in calls:
+        with pytest.raises(ScheduleError, match="is no loop of this schedule"):
+            call(loop(other, "C"))
