@@ -36,6 +36,7 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
 from autosched.tir import factoring, rearranging, sampling
+from autosched.tir.intrinsics import intrinsic, memory
 from autosched.tir.module import IRModule, PrimFunc, block_names, copied
 from autosched.tir.refused import ByStatements
 from autosched.tir.reindexing import Reindexing
@@ -420,7 +421,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
         tensor = self._buffer(stage, self._buffers(stage), read_buffer_index, "cache_read")
         source = self.schedule.stage(tensor)
         readers = [self._stage(b) for b in consumer_blocks] if consumer_blocks else self.schedule.consumers(source)
-        made = self._do(source, "cache_read", storage_scope, readers, output=tensor.value_index)
+        made = self._do(source, "cache_read", memory(storage_scope), readers, output=tensor.value_index)
         return self._block(self.schedule.stage(made))
 
     def cache_write(
@@ -439,7 +440,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
             self._refuse("cache_write(consumer_blocks=...)", "all consumers read the copy", "leave consumer_blocks out")
         stage = self._stage(block)
         self._buffer(stage, stage.op.outputs, write_buffer_index, "cache_write")
-        self._do(stage, "cache_write", storage_scope, keep_loops=True)
+        self._do(stage, "cache_write", memory(storage_scope), keep_loops=True)
         return self._block(stage)
 
     def reindex(self, block: Block, buffer: tuple[str, int] | str | Tensor, *options: Any, **named: Any) -> Block:
@@ -476,7 +477,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
         """See `Stage.set_scope`."""
         stage = self._stage(block)
         self._buffer(stage, stage.op.outputs, buffer_index, "set_scope")
-        self._do(stage, "set_scope", storage_scope)
+        self._do(stage, "set_scope", memory(storage_scope))
 
     def storage_align(
         self, block: Block, buffer_index: int | str | Tensor, axis: int, factor: Any, offset: Any = 0
@@ -562,6 +563,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
 
     def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
         """Replace a loop and those inside, or all loops of a block, by an intrinsic: see `Stage.tensorize`."""
+        tensor_intrin = intrinsic(tensor_intrin)
         loop = block_or_loop
         if isinstance(block_or_loop, Block):
             loops = list(self._stage(block_or_loop).loops)

@@ -3,9 +3,9 @@ loop; the order of axes, and where dimensions are parted, which are checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autosched.schedule.primitives import marks as pragmas
 from autosched.schedule.stage import Loop
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 class Annotations:
     """The methods of a schedule of blocks that annotate."""
+
+    #: annotations whose value is code, such as `pragma_import_c` -> what compiles it at once, for all programs
+    importers: ClassVar[dict[str, Callable[[str], None]]] = {}
 
     if TYPE_CHECKING:
         _remarks: dict[tuple[str, str], dict[str, Any]]
@@ -37,11 +40,14 @@ class Annotations:
     def annotate(self, block_or_loop: Block | Loop, ann_key: str, ann_val: Any = None) -> None:
         """Annotate a block or a loop.
 
-        A loop's `pragma_..` is `Stage.pragma`, a block's `double_buffer_scope` is `Stage.double_buffer`. Any other key
-        is kept with its value, printed by `script()`, read back, and means nothing; no trace has it.
+        A loop's `pragma_..` is `Stage.pragma`, or code that is compiled (`importers`); a block's `double_buffer_scope`
+        is `Stage.double_buffer`. Any other key is kept with its value, printed by `script()`, read back, and means
+        nothing; no trace has it.
         """
         key = str(ann_key)
-        if isinstance(block_or_loop, Loop) and key.startswith("pragma_"):
+        if key in self.importers:
+            self.importers[key](str(ann_val))
+        elif isinstance(block_or_loop, Loop) and key.startswith("pragma_"):
             name = key.removeprefix("pragma_")
             value = None if ann_val == 1 and name not in pragmas.COUNTS else ann_val  # 1: "do it"
             self._do(self._owner("annotate", [block_or_loop]), "pragma", block_or_loop, name, pragma_value=value)
