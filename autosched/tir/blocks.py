@@ -24,7 +24,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.ir.visit import pre_order
@@ -65,6 +65,8 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
     Raises UsageError for a module of lowered functions: their loops are fixed.
     """
 
+    adopted: ClassVar[Any]  #: the class of copies, which take the loops of what they are copies of
+
     def __new__(cls, mod: Any = None, **options: Any) -> Any:
         other = cls.of_statements
         return object.__new__(other if other is not None and other.fits(mod) else cls)
@@ -89,6 +91,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
         self._template = mod if isinstance(mod, Schedule) else None
         self._of_template: dict[tuple[str, str], dict[str, Any]] = {}
         self._functions = {} if isinstance(mod, Schedule) else copied(mod)
+        self.former: dict[Any, Any] = {}  #: loops of the schedule that this is a copy of -> those of this one
         self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
 
     def _check(self) -> None:
@@ -141,7 +144,10 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
 
     def copy(self) -> BlockSchedule:
         """Return a copy, with loops of its own."""
-        new = BlockSchedule(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
+        new: BlockSchedule = self.adopted(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
+        for name, f in self._functions.items():
+            new.former.update(rearranging.counterparts(f.schedule, new._functions[name].schedule))
+        new.former.update({old: new.former[x] for old, x in self.former.items() if x in new.former})
         new._working, new._whole = self._working, set(self._whole)
         for name, (block, loops) in self._inner.items():
             known = {x.name: x for x in new._stage(block).loops}

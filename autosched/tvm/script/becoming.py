@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
-from inspect import isfunction
 from typing import Any
 
 from autosched.errors import AutoschedError, ScheduleError, with_line
@@ -18,6 +16,7 @@ from autosched.ir.expr import Expr, is_const
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import For, expressions
 from autosched.schedule.stage import Loop
+from autosched.tir.adopted import Adopted
 from autosched.tir.blocks import Block as BlockRV
 from autosched.tir.blocks import BlockSchedule
 from autosched.tir.module import IRModule
@@ -87,8 +86,7 @@ def _with_handles(sch: BlockSchedule, tree: Tree, names: Sequence[str]) -> TreeS
         first = next(x for x in around if any(known[y] is x.var for y in loops))
         body = blockize(body, block, first, outer, f"{inner.name}_init")
     made = TreeSchedule.of_stages(sch, replace(tree, body=body))
-    earlier = sch.former if isinstance(sch, EditedSchedule) else {}
-    handles.update({old: handles[now] for old, now in earlier.items() if now in handles})
+    handles.update({old: handles[now] for old, now in sch.former.items() if now in handles})
     made.stand_for(handles, [BlockRV(name) for name in (*names, *sch._inner)])
     made.mark_again()
     return made
@@ -118,14 +116,10 @@ def _around(body: Any, name: str) -> list[For]:
 # -- to stages -----------------------------------------------------------------------------------------------
 
 
-class EditedSchedule(BlockSchedule):
-    """A schedule of stages that was one of statements: it takes the loops of that one, too."""
+class EditedSchedule(Adopted):
+    """A schedule of stages that was one of statements."""
 
-    former: dict[Any, Loop]
     before: Any
-
-    def __new__(cls, *args: Any, **options: Any) -> Any:
-        return object.__new__(cls)
 
     @property
     def trace(self) -> Any:
@@ -135,26 +129,11 @@ class EditedSchedule(BlockSchedule):
         """Whether the function has stages."""
         return True
 
-    def known(self, handle: Any) -> Any:
-        """What a handle, or each of several, is called here."""
-        if isinstance(handle, (list, tuple)):
-            return type(handle)(map(self.known, handle))
-        return self.former.get(handle, handle) if isinstance(handle, (Loop, LoopRV)) else handle
-
-
-def _taking_former(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def call(self: EditedSchedule, *args: Any, **options: Any) -> Any:
-        given = {k: self.known(v) for k, v in options.items()}
-        return getattr(super(EditedSchedule, self), name)(*map(self.known, args), **given)
-
-    return call
-
-
-for _class in BlockSchedule.__mro__[:-1]:
-    for _name, _value in vars(_class).items():
-        if isfunction(_value) and not _name.startswith("_") and _name not in vars(EditedSchedule):
-            setattr(EditedSchedule, _name, _taking_former(_name, _value))
+    def copy(self) -> EditedSchedule:
+        """Return a copy, with loops of its own."""
+        made: Any = super().copy()
+        made.__class__, made.before = EditedSchedule, self.before
+        return made  # type: ignore[no-any-return]
 
 
 @by_tvm_rules

@@ -94,7 +94,7 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
         self._tree = replace(found, attrs={k: v for k, v in function.attrs.items() if k != "stages"})
         self._trace = TreeTrace([])
         self._names: dict[Any, Name] = {}
-        self.former: dict[Any, LoopRV] = {}  #: handles of the schedule of stages that this was -> loops of this one
+        self.former = {}  #: handles of the schedule of stages that this was -> loops of this one
         self._given: list[tuple[BlockRV, list[LoopRV]]] = []
 
     @classmethod
@@ -140,8 +140,11 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
         return self._refuse("sch.schedule", f"it has no stages: {self._tree.why}")
 
     def copy(self) -> TreeSchedule:
-        """Return a copy."""
-        return TreeSchedule(self.mod)
+        """Return a copy, which takes the loops of this one."""
+        made: TreeSchedule = object.__new__(TreeSchedule)
+        made.__dict__.update(self.__dict__)
+        made._trace, made._names = TreeTrace([*self._trace.calls], self._trace.before), dict(self._names)
+        return made
 
     def work_on(self, func_name: str) -> None:
         """Schedule the function of that name: only the one that is worked on already."""

@@ -472,3 +472,39 @@ def test_loops_of_another_schedule() -> None:
     for call in calls:
         with pytest.raises(ScheduleError, match="is no loop of this schedule"):
             call(loop(other, "C"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_copies_take_loops_of_what_they_are_copies_of(name: str) -> None:
+    f, reference = PROGRAMS[name]
+    for seed in range(6):
+        sch, rng, held = tir.Schedule(f), random.Random(seed), []
+        for _ in range(3):
+            random_call(sch, rng, held)
+        copy = sch.copy()
+        before = sch.mod.script()
+        assert copy.mod.script() == before
+        made = [random_call(copy, rng, held) for _ in range(5)]
+        assert sch.mod.script() == before
+        checked(copy, reference(VALUES))
+        if not any(made):
+            verify_trace_roundtrip(copy, f)
+
+
+def test_a_loop_is_split_in_a_schedule_and_in_its_copy() -> None:
+    sch = tir.Schedule(products)
+    i, j, k = sch.get_loops("C")
+    sch.pad_einsum("C", [16, 1, 1])
+    i0, _ = sch.split(i, [None, 4])
+    copy = sch.copy()
+    again = copy.copy()
+    for s, factor in ((sch, 2), (copy, 3), (again, 6)):
+        s.split(k, [None, factor])
+        s.parallel(i0)
+        assert [s.get(x).extent.value for x in s.get_loops("C")] == [4, 4, 8, 12 // factor, factor]
+        checked(s, _products(VALUES))
+    assert [b.name for b in copy.get_child_blocks(i0)] == ["C"]
+    copy.split(j, [None, 2])
+    with pytest.raises(ScheduleError, match="C.j was already split"):
+        copy.split(j, [None, 2])
+    sch.split(j, [None, 2])
