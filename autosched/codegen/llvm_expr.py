@@ -70,6 +70,7 @@ class Expressions:
         self._loaded: Scoped[tuple[Expr, str], Value] = writer.tracks(Scoped())
         self.mask: Value | None = None  #: lanes that run; None for all
         self._wider: list[Value | None] = []  #: the masks around it, of more lanes, innermost first
+        self._unused: Expr | None = None  #: whose value nobody wants
 
     # -- variables and statements -------------------------------------------------------------
     @contextmanager
@@ -112,6 +113,13 @@ class Expressions:
         self.mask, self._wider = None, []
         yield
         self.mask, self._wider = outer, wider
+
+    def effect(self, e: Expr) -> None:
+        """Emit an expression for what it does."""
+        self.begin_statement()
+        self._unused = e
+        self.value(e)
+        self._unused = None
 
     # -- values -------------------------------------------------------------------------------
     def value(self, root: Expr) -> Value:
@@ -282,7 +290,7 @@ class Expressions:
                 args.append((address, a, [self.index(n) for n in a.args[1:]]))
             else:
                 args.append(self.value(a))
-        return packed_call(self.w, e, args)
+        return packed_call(self.w, e, args, e is not self._unused)
 
     # -- choice -------------------------------------------------------------------------------
     def _shortcut(self, e: Expr, left: Expr, then: Expr, otherwise: Expr) -> Value:
@@ -489,8 +497,8 @@ class Expressions:
 #
 # `slots` is an array of 8-byte numbers: the result, then each argument: a number as int64 or double, an array as its
 # address, its lengths and its strides in elements. `description` is text that says what they are,
-# `float64|int32,float32[2]`: the result, a number, an array of two dimensions. What comes back is 0, or the number of
-# an exception that waits at the runtime; then the function around the call returns at once, with that number.
+# `float64|int32,float32[2]`: the result (empty: unused), a number, an array of two dimensions. What comes back is 0, or
+# the number of an exception that waits at the runtime; then the function around the call returns at once, with it.
 
 _PURE = "nounwind willreturn memory(none)"
 _FLOAT64 = dtype("float64")
@@ -545,7 +553,7 @@ def _exists(name: str, result: str, kinds: tuple[str, ...]) -> bool:
     return True
 
 
-def packed_call(w: Writer, e: Expr, args: Sequence[Value | tuple[str, Expr, Sequence[Value]]]) -> Value:
+def packed_call(w: Writer, e: Expr, args: Sequence[Value | tuple[str, Expr, Sequence[Value]]], used: bool) -> Value:
     """A call of a Python function. An array is (address, its `view`, lengths and strides)."""
     target: Callee = e.value
     slots: list[Value | str] = []
@@ -566,7 +574,7 @@ def packed_call(w: Writer, e: Expr, args: Sequence[Value | tuple[str, Expr, Sequ
     for i, slot in enumerate(slots, 1):
         place = w.pointer(f"getelementptr i64, ptr {memory}, i64 {i}")
         w.do(f"store {f'ptr {slot}' if isinstance(slot, str) else typed(slot)}, ptr {place}, align 8")
-    description = w.module.text(f"{e.dtype}|{','.join(words)}")
+    description = w.module.text(f"{e.dtype if used else ''}|{','.join(words)}")
     callee = w.module.declare(_quoted(PACKED_PREFIX + target.name), "i64", ["ptr", "ptr"], "nounwind")
     status = w.fresh(f"call i64 {callee}(ptr {memory}, ptr {description})", INT64)
     leave_if_failed(w, status)

@@ -64,8 +64,7 @@ class Statements:
             case S.Let():
                 self._let(s, used)
             case S.Evaluate():
-                self.exprs.begin_statement()
-                self.exprs.value(s.value)
+                self.exprs.effect(s.value)
             case S.While():
                 self._while(s, used)
             case S.Allocate():

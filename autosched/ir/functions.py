@@ -220,6 +220,17 @@ def numpy_of(name: str) -> Callable[..., Any]:
     return found
 
 
+def returned_number(name: str, value: Any) -> Any:
+    """What a Python function has returned to an expression: a number, or None, which is 0. Raises BuildError."""
+    if value is None:
+        return 0
+    if isinstance(value, (bool, int, float, np.generic)) or np.size(value) == 1 and np.ndim(value) == 0:
+        return value
+    found = f"an array of shape {np.shape(value)}" if isinstance(value, np.ndarray) else repr(value)[:60]
+    legal = "a number; arrays are arguments, which it fills"
+    raise BuildError(f"it returned {found}", asked=f"call_packed({name!r})", legal=legal)
+
+
 def _register_libm() -> None:
     """The functions of C's mathematics library, by their names for doubles and for floats."""
     same = "exp exp2 log log2 log10 log1p expm1 sin cos tan sinh cosh tanh sqrt cbrt floor ceil trunc rint hypot fmod"

@@ -373,7 +373,9 @@ class _Nest:
         self.guards_of_setting = []
         if body.op in REDUCTIONS and first_reduce is not None:
             self._check_overlap(first_reduce)
-            if reset is None:
+            if self.stage.init is not None:
+                self.set_only, reset = [x for x in tile.inside if not x.is_reduce], self._first_values()
+            elif reset is None:
                 reset = self._nothing_to_add(tile)
         init = None if reset is None or first_reduce is None else (first_reduce, reset)
         return self._loops(0, statement, init, self.guards)

@@ -121,14 +121,17 @@ class Tile:
         tiles = {self.intrin.buffers[t]: self._located(t, p) for t, p in places.items()}
         tiles[self.intrin.buffers[self.intrin.op.output_tensor]] = output
         outer = [x for x in self.outside if x.is_reduce]
-        if not outer:
+        if not outer and self.stage.init is None:
             return self._placed(self.intrin.body, tiles), None
         if self.intrin.update is None:
+            begins = "begins apart" if not outer else f"goes on in {outer[0].full_name}"
             raise self.refuse(
-                f"the reduction goes on in {outer[0].full_name}, and the intrinsic has no update",
+                f"the reduction {begins}, and the intrinsic has no update",
                 "fcompute returns (body, reset, update); or all reduce loops inside",
             )
         update = self._placed(self.intrin.update, tiles)
+        if self.stage.init is not None:
+            return update, None
         if self.intrin.reset is not None:
             return update, self._placed(self.intrin.reset, tiles)
         first = logical_and(*(compare("eq", x.var, 0) for x in outer))
@@ -145,8 +148,6 @@ class Tile:
                 f"not all tiles are whole: elements are computed only where {asked!r}",
                 "split by factors that divide the extents, or tail='round_up' of an intermediate",
             )
-        if self.stage.init is not None:
-            raise self.refuse("decompose_reduction has taken its first values apart", "leave that to the intrinsic")
 
     def _axes(self) -> dict[IterVar, Expr]:
         """The length of each axis within a tile."""
@@ -200,7 +201,7 @@ class Tile:
             mapping |= {a.var: base[a.var] for a in mine}
             mapping |= {a.var: base[a.var] + b.var for a, b in zip(wide, wanted, strict=True)}
             own |= {a.var: a.min for a in theirs if a not in wanted}
-        mine_all, theirs_all = substitute(self.body, mapping), substitute(op.body[0], own)
+        mine_all, theirs_all = substitute(self._steps_alone(), mapping), substitute(op.body[0], own)
         matcher = _Matcher(self.an, frozenset(v.var for v in (*op.axis, *op.reduce_axis)), self.intrin.scalar_params)
         if not matcher.same_value(mine_all, theirs_all):
             raise self.refuse(
@@ -209,6 +210,13 @@ class Tile:
             )
         self.scalars = matcher.scalars
         return matcher.places
+
+    def _steps_alone(self) -> Expr:
+        """What is computed, without first values that are set apart."""
+        e = self.body
+        if self.stage.init is None or e.op != "reduce":
+            return e
+        return make(e.op, e.dtype, e.args[: e.value.size + 1], e.value)
 
     def _is_one(self, extent: Expr) -> bool:
         return is_const(self.an.simplify(extent), 1)

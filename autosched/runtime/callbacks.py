@@ -20,7 +20,7 @@ import numpy as np
 
 from autosched.errors import BuildError
 from autosched.ir.dtype import is_float, numpy_dtype
-from autosched.ir.functions import get_global_func
+from autosched.ir.functions import get_global_func, returned_number
 from autosched.runtime.jit import WORKSPACE
 from autosched.runtime.ndarray import HostArray
 
@@ -47,7 +47,7 @@ class _Memory:
 
 
 @cache
-def _decoder(description: bytes) -> tuple[Callable[[int], list[Any]], Callable[[int, Any], None]]:
+def _decoder(description: bytes) -> tuple[Callable[[int], list[Any]], Callable[[int, Any, str], None]]:
     """Functions that read the arguments from the slots and write the result there."""
     result, _, words = description.decode().partition("|")
     readers: list[tuple[int, str, np.dtype, int]] = []  # slot, kind, type, dimensions
@@ -77,8 +77,10 @@ def _decoder(description: bytes) -> tuple[Callable[[int], list[Any]], Callable[[
                 values.append(numbers[at] % 2**64 if of.kind == "u" else numbers[at])
         return values
 
-    def write(address: int, value: Any) -> None:
-        number = numpy_dtype(result).type(0 if value is None else value)
+    def write(address: int, value: Any, name: str) -> None:
+        if not result:  # what stands alone may return anything
+            return
+        number = numpy_dtype(result).type(returned_number(name, value))
         if is_float(number.dtype):
             ctypes.c_double.from_address(address).value = float(number)
         else:
@@ -117,7 +119,7 @@ def entry_of(name: str) -> int:
             function = get_global_func(name)
             read, write = _decoder(description)
             with WORKSPACE.set_aside():
-                write(slots, function(*read(slots)))
+                write(slots, function(*read(slots)), name)
         except BaseException as error:
             number = next(_numbers) % (2**31 - 1) + 1
             with _lock:

@@ -25,7 +25,7 @@ from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, is_index, saturate, variables
-from autosched.ir.functions import call_symbol, find_numpy, find_symbol, get_global_func, numpy_of
+from autosched.ir.functions import call_symbol, find_numpy, find_symbol, get_global_func, numpy_of, returned_number
 from autosched.ir.ops import as_type, evaluated
 from autosched.runtime.shadow import Access, Finding, Findings, Fork, Memory, Party, Place, Task
 
@@ -220,7 +220,7 @@ class _Interpreter:
             self.run.watch(buffer, [memory.place_of(at)], e, self.place)
         return memory.values.flat[at]
 
-    def call(self, e: Expr, lane: int) -> Any:
+    def call(self, e: Expr, lane: int, used: bool = True) -> Any:
         """A function from outside. What it is handed of memory counts as written afterwards."""
         to, target = e.dtype.scalar, e.value
         handed: dict[Expr, np.ndarray] = {}
@@ -234,6 +234,7 @@ class _Interpreter:
         args = [self.memory[a.value].view(handed[a]) if a in handed else self.value(a, lane) for a in e.args]
         if target.kind == "packed":
             result = get_global_func(target.name)(*(a.item() if isinstance(a, np.generic) else a for a in args))
+            result = returned_number(target.name, result) if used else 0
         elif target.kind == "extern" and (find_numpy(target.name) is None or find_symbol(target.name, missing_ok=True)):
             types = (str(a.dtype.scalar) for a in e.args)
             result = call_symbol(find_symbol(target.name), str(to), zip(types, args, strict=True))
@@ -347,7 +348,10 @@ class _Interpreter:
                 self.memory[s.buffer] = Memory(np.zeros(shape, s.buffer.dtype.numpy), False, self.task_global)
                 yield from self.execute(s.body)
             case S.Evaluate():
-                self.value(s.value, 0)
+                if s.value.op == "call":
+                    self.call(s.value, 0, used=False)
+                else:
+                    self.value(s.value, 0)
             case S.While():
                 while self.value(s.condition, 0):
                     yield from self.execute(s.body)

@@ -14,7 +14,7 @@ from autosched.errors import ArgumentError, ArgumentTypeError, BuildError, expec
 from autosched.ir.dims import solved
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, is_index, variables
-from autosched.ir.functions import get_global_func, numpy_of
+from autosched.ir.functions import get_global_func, numpy_of, returned_number
 from autosched.ir.ops import as_type, evaluated
 from autosched.te.contraction import contraction
 from autosched.te.extern import ExternOp
@@ -568,7 +568,7 @@ def _call(e: Expr, args: list[Any]) -> Any:
     results = [function(*(x.item() for x in point)) for point in zip(*(g.flat for g in grids), strict=True)]
     if not grids:
         results = [function()]
-    return np.array([0 if r is None else r for r in results], e.dtype.numpy).reshape(shape)
+    return np.array([returned_number(e.value.name, r) for r in results], e.dtype.numpy).reshape(shape)
 
 
 def _cast(value: Any, source: DType, to: DType) -> Any:

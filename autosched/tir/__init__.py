@@ -30,7 +30,7 @@ __all__ = ["Block", "GlobalVar", "IRModule", "PrimFunc", "Schedule", "create_pri
 #: name -> module and its name there; loaded on first use, because whoever lowers imports this package
 _HOME = {
     "Block": ("blocks", "Block"),
-    "Schedule": ("blocks", "BlockSchedule"),
+    "Schedule": ("adopted", "BlockSchedule"),
     "extern_primfunc": ("extern", "extern_primfunc"),
 }
 

@@ -103,9 +103,10 @@ class _Blocks(Statements):
         last = loops[-1]
         made = f"T.grid({', '.join(spans)})"
         if len(loops) == 1:
-            made = (
-                f"{RANGES.get(last.kind, 'T.thread_binding')}({spans[0]}{_options(last, self._remarks(stage, last))})"
-            )
+            remarks, spelled = self._remarks(stage, last), RANGES.get(last.kind, "T.thread_binding")
+            if stage.intrinsic is not None and stage.intrinsic[0] is last:  # it is read as the loops that it stands for
+                remarks, spelled = {**remarks, "tensorize": stage.intrinsic[1].name}, RANGES["serial"]
+            made = f"{spelled}({spans[0]}{_options(last, remarks)})"
         scope.enter_context(self.block(f"for {', '.join(named)} in {made}"))
 
     def _plain(self, stage: Stage, loop: Loop) -> bool:

@@ -36,8 +36,9 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
 from autosched.te.tensor import Tensor
 from autosched.tir import factoring, rearranging, sampling
+from autosched.tir.intrinsics import intrinsic, memory
 from autosched.tir.module import IRModule, PrimFunc, block_names, copied
-from autosched.tir.refused import REFUSED
+from autosched.tir.refused import ByStatements
 from autosched.tir.reindexing import Reindexing
 from autosched.tir.related import Related
 from autosched.tir.remarks import Annotations
@@ -52,7 +53,7 @@ class Block:
     name: str
 
 
-class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
+class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByStatements):
     """A schedule of the functions of a module, in terms of blocks and loops.
 
     mod:                a PrimFunc, or an IRModule of them, which stays as it is; in a template, its Schedule, which is
@@ -64,7 +65,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
     Raises UsageError for a module of lowered functions: their loops are fixed.
     """
 
-    of_statements: ClassVar[Any] = None  #: the class for modules of functions without stages, where there is one
+    adopted: ClassVar[Any]  #: the class of copies, which take the loops of what they are copies of
 
     def __new__(cls, mod: Any = None, **options: Any) -> Any:
         other = cls.of_statements
@@ -90,6 +91,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
         self._template = mod if isinstance(mod, Schedule) else None
         self._of_template: dict[tuple[str, str], dict[str, Any]] = {}
         self._functions = {} if isinstance(mod, Schedule) else copied(mod)
+        self.former: dict[Any, Any] = {}  #: loops of the schedule that this is a copy of -> those of this one
         self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
 
     def _check(self) -> None:
@@ -142,7 +144,10 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
 
     def copy(self) -> BlockSchedule:
         """Return a copy, with loops of its own."""
-        new = BlockSchedule(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
+        new: BlockSchedule = self.adopted(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
+        for name, f in self._functions.items():
+            new.former.update(rearranging.counterparts(f.schedule, new._functions[name].schedule))
+        new.former.update({old: new.former[x] for old, x in self.former.items() if x in new.former})
         new._working, new._whole = self._working, set(self._whole)
         for name, (block, loops) in self._inner.items():
             known = {x.name: x for x in new._stage(block).loops}
@@ -312,6 +317,9 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
         for loop in loops:
             if not isinstance(loop, Loop):
                 self._refuse(f"{asked}({loop!r})", f"{loop!r} is no loop", "loops as get_loops(block) returns them")
+            if loop.stage.schedule is not self.schedule:
+                why = f"{loop.full_name} is no loop of this schedule, or no longer"
+                self._refuse(f"{asked}({loop.name})", why, "loops as get_loops(block) returns them")
         return loops[-1].stage
 
     def add_unit_loop(self, block_or_loop: Block | Loop) -> Loop:
@@ -322,7 +330,8 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
                 return self._do(self._stage(block_or_loop), "fuse")
             block_or_loop = loops[-1]
         guests = self._guests(block_or_loop)
-        outer, inner = self.schedule.apply("split", block_or_loop.stage, block_or_loop, nparts=1)
+        owner = self._owner("add_unit_loop", [block_or_loop])
+        outer, inner = self.schedule.apply("split", owner, block_or_loop, nparts=1)
         self._follow(guests, inner)
         exchange(block_or_loop, inner)
         return outer
@@ -354,6 +363,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
             self._do(self._stage(block), f"compute_{loop}")
             return
         stage = self._stage(block)
+        self._owner("compute_at", [loop])
         self._movable(stage, loop)
         self._do(stage, "compute_at", loop.stage, loop)
         (self._whole.add if preserve_unit_loops else self._whole.discard)(stage.name)
@@ -374,11 +384,19 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
 
     def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """See `Stage.reverse_compute_at`."""
-        self._do(self._stage(block), "reverse_compute_at", loop.stage, loop)
+        self._owner("reverse_compute_at", [loop])
+        try:
+            self._do(self._stage(block), "reverse_compute_at", loop.stage, loop)
+        except ScheduleError as refused:
+            self._otherwise(refused, "reverse_compute_at", block, loop, preserve_unit_loops, index)
 
     def compute_inline(self, block: Block) -> None:
         """See `Stage.compute_inline`."""
-        self._do(self._stage(block), "compute_inline")
+        stage = self._stage(block)
+        try:
+            self._do(stage, "compute_inline")
+        except ScheduleError as refused:
+            self._otherwise(refused, "compute_inline", block)
 
     def reverse_compute_inline(self, block: Block) -> None:
         """See `Stage.reverse_compute_inline`. The block that it reads keeps its name, and finishes each element."""
@@ -388,7 +406,10 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
             x.mark for x in inside[0].loops
         ):  # what it reads is under its own loops already
             self._do(inside[0], "compute_root")
-        self._do(stage, "reverse_compute_inline")
+        try:
+            self._do(stage, "reverse_compute_inline")
+        except ScheduleError as refused:
+            self._otherwise(refused, "reverse_compute_inline", block)
 
     # -- caches, storage ------------------------------------------------------------------------
     def cache_read(
@@ -406,7 +427,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
         tensor = self._buffer(stage, self._buffers(stage), read_buffer_index, "cache_read")
         source = self.schedule.stage(tensor)
         readers = [self._stage(b) for b in consumer_blocks] if consumer_blocks else self.schedule.consumers(source)
-        made = self._do(source, "cache_read", storage_scope, readers, output=tensor.value_index)
+        made = self._do(source, "cache_read", memory(storage_scope), readers, output=tensor.value_index)
         return self._block(self.schedule.stage(made))
 
     def cache_write(
@@ -425,7 +446,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
             self._refuse("cache_write(consumer_blocks=...)", "all consumers read the copy", "leave consumer_blocks out")
         stage = self._stage(block)
         self._buffer(stage, stage.op.outputs, write_buffer_index, "cache_write")
-        self._do(stage, "cache_write", storage_scope, keep_loops=True)
+        self._do(stage, "cache_write", memory(storage_scope), keep_loops=True)
         return self._block(stage)
 
     def reindex(self, block: Block, buffer: tuple[str, int] | str | Tensor, *options: Any, **named: Any) -> Block:
@@ -462,7 +483,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
         """See `Stage.set_scope`."""
         stage = self._stage(block)
         self._buffer(stage, stage.op.outputs, buffer_index, "set_scope")
-        self._do(stage, "set_scope", storage_scope)
+        self._do(stage, "set_scope", memory(storage_scope))
 
     def storage_align(
         self, block: Block, buffer_index: int | str | Tensor, axis: int, factor: Any, offset: Any = 0
@@ -548,6 +569,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
 
     def tensorize(self, block_or_loop: Block | Loop, tensor_intrin: Any, preserve_unit_iters: bool = True) -> None:
         """Replace a loop and those inside, or all loops of a block, by an intrinsic: see `Stage.tensorize`."""
+        tensor_intrin = intrinsic(tensor_intrin)
         loop = block_or_loop
         if isinstance(block_or_loop, Block):
             loops = list(self._stage(block_or_loop).loops)
@@ -557,12 +579,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
                 self._refuse(f"tensorize({block_or_loop.name})", "it has no loops", "a block of one dimension at least")
             loop = loops[0]
         assert isinstance(loop, Loop)
-        self._do(loop.stage, "tensorize", loop, tensor_intrin)
-
-    def can_decompose_padding(self, block: Block, loop: Loop) -> bool:
-        """Whether `decompose_padding` would take the block: never, since lowering cuts such loops by itself."""
-        self._stage(block)
-        return False
+        self._do(self._owner("tensorize", [loop]), "tensorize", loop, tensor_intrin)
 
     # -- reductions -----------------------------------------------------------------------------
     def rfactor(self, loop: Loop, factor_axis: int = 0) -> Block:
@@ -577,18 +594,3 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing):
         stage = self._stage(block)
         self._do(stage, "decompose_reduction", loop)
         return Block(self._block(stage).name + _INIT)
-
-
-# -- calls of TVM's that this model of schedules has no place for ---------------------------------------
-
-
-def _refusing(name: str, why: str, legal: str) -> Any:
-    def refuse(self: BlockSchedule, *args: Any, **options: Any) -> Any:
-        self._refuse(f"{name}(..)", why, legal)
-
-    refuse.__name__, refuse.__doc__ = name, f"Raises ScheduleError: {why}."
-    return refuse
-
-
-for _name, _texts in REFUSED.items():
-    setattr(BlockSchedule, _name, _refusing(_name, *_texts))

@@ -77,6 +77,13 @@ def repeating(s: Schedule, stage: Stage) -> list[Loop]:
     return [x for x in stage.loops if x not in once]
 
 
+def counterparts(s: Schedule, other: Schedule) -> dict[Loop, Loop]:
+    """The loops of a schedule, and those of the same names in a copy of it."""
+    copies = {x.name: x for x in other.stages}
+    known = {x: {y.name: y for y in copies[x.name].loops} for x in s.stages if x.name in copies}
+    return {loop: named[loop.name] for x, named in known.items() for loop in x.loops if loop.name in named}
+
+
 def leaves(loop: Loop) -> list[Loop]:
     """The loop, or those that were made of it since."""
     if loop in loop.stage.loops:

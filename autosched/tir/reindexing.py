@@ -1,4 +1,4 @@
-"""Copies in a layout of their own: `reindex_cache_read` and `reindex_cache_write`."""
+"""Copies in a layout of their own, `reindex_cache_read` and `reindex_cache_write`; at a loop, `read_at`, `write_at`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ class Reindexing:
 
         def reindex(self, block: Any, buffer: Any) -> Block: ...
 
+        def cache_read(self, block: Any, read_buffer_index: Any, storage_scope: str, consumer_blocks: Any) -> Block: ...
+
         def cache_write(self, block: Any, write_buffer_index: Any, storage_scope: str) -> Block: ...
+
+        def compute_at(self, block: Any, loop: Any) -> None: ...
+
+        def reverse_compute_at(self, block: Any, loop: Any) -> None: ...
 
         def set_scope(self, block: Any, buffer_index: Any, storage_scope: str) -> None: ...
 
@@ -56,6 +62,22 @@ class Reindexing:
         mapping = self._over(index_map, [*stage.axis, *stage.reduce_axis], stage.axis, "reindex_cache_write")
         copy = self.cache_write(block, write_buffer_index, storage_scope)
         self.transform_layout(block, ("write", 0), mapping)
+        return copy
+
+    def read_at(self, loop: Any, block: Block, read_buffer_index: int, storage_scope: str) -> Block:
+        """Copy what one iteration of a loop reads of a buffer, for a block inside: `cache_read`, then `compute_at`.
+
+        Returns the block of the copy.
+        """
+        copy = self.cache_read(block, read_buffer_index, storage_scope, [block])
+        self.compute_at(copy, loop)
+        return copy
+
+    def write_at(self, loop: Any, block: Block, write_buffer_index: int, storage_scope: str) -> Block:
+        """Compute a block inside of a loop into a buffer, which each iteration copies: `cache_write`, then
+        `reverse_compute_at`. Returns the block of the copy."""
+        copy = self.cache_write(block, write_buffer_index, storage_scope)
+        self.reverse_compute_at(copy, loop)
         return copy
 
     def _over(self, index_map: Any, axes: Any, used: Any, asked: str) -> Any:

@@ -3,9 +3,9 @@ loop; the order of axes, and where dimensions are parted, which are checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autosched.schedule.primitives import marks as pragmas
 from autosched.schedule.stage import Loop
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 class Annotations:
     """The methods of a schedule of blocks that annotate."""
 
+    #: annotations whose value is code, such as `pragma_import_c` -> what compiles it at once, for all programs
+    importers: ClassVar[dict[str, Callable[[str], None]]] = {}
+
     if TYPE_CHECKING:
         _remarks: dict[tuple[str, str], dict[str, Any]]
 
@@ -25,6 +28,8 @@ class Annotations:
         def _block(self, stage: Any) -> Any: ...
 
         def _do(self, stage: Any, kind: str, *args: Any, **options: Any) -> Any: ...
+
+        def _owner(self, asked: str, loops: Sequence[Any]) -> Any: ...
 
         def _buffers(self, stage: Any) -> list[Any]: ...
 
@@ -35,14 +40,17 @@ class Annotations:
     def annotate(self, block_or_loop: Block | Loop, ann_key: str, ann_val: Any = None) -> None:
         """Annotate a block or a loop.
 
-        A loop's `pragma_..` is `Stage.pragma`, a block's `double_buffer_scope` is `Stage.double_buffer`. Any other key
-        is kept with its value, printed by `script()`, read back, and means nothing; no trace has it.
+        A loop's `pragma_..` is `Stage.pragma`, or code that is compiled (`importers`); a block's `double_buffer_scope`
+        is `Stage.double_buffer`. Any other key is kept with its value, printed by `script()`, read back, and means
+        nothing; no trace has it.
         """
         key = str(ann_key)
-        if isinstance(block_or_loop, Loop) and key.startswith("pragma_"):
+        if key in self.importers:
+            self.importers[key](str(ann_val))
+        elif isinstance(block_or_loop, Loop) and key.startswith("pragma_"):
             name = key.removeprefix("pragma_")
             value = None if ann_val == 1 and name not in pragmas.COUNTS else ann_val  # 1: "do it"
-            self._do(block_or_loop.stage, "pragma", block_or_loop, name, pragma_value=value)
+            self._do(self._owner("annotate", [block_or_loop]), "pragma", block_or_loop, name, pragma_value=value)
         elif key.startswith("pragma_"):
             self._refuse(f"annotate({key!r})", f"{key!r} belongs to a loop", "annotate(loop, 'pragma_..', value)")
         elif key == "double_buffer_scope" and not isinstance(block_or_loop, Loop):
@@ -85,6 +93,17 @@ class Annotations:
             why = f"{places} are no places between {len(found.shape)} dimensions"
             self._refuse("set_axis_separator(..)", why, f"rising numbers, 0 to {len(found.shape)}")
 
+    def unsafe_hide_buffer_access(self, block: Any, buf_type: str, buf_index_array: Sequence[int]) -> None:
+        """Check which of a block's buffers are meant. It changes nothing: what is read and written is known from what
+        the block does, not from what it says.
+
+        Raises ScheduleError for a kind other than "read" and "write", and for a buffer that there is not.
+        """
+        if buf_type not in ("read", "write"):
+            self._refuse("unsafe_hide_buffer_access(..)", f"no kind {buf_type!r}", '"read", "write"')
+        for k in plain(list(buf_index_array)):
+            self._accessed(block, (buf_type, k), k)
+
     def _axes(self, block: Any) -> Sequence[Any]:
         stage = self._stage(block)
         return [*stage.axis, *stage.reduce_axis]
@@ -97,7 +116,7 @@ class Annotations:
 
     def _place(self, block_or_loop: Any) -> tuple[str, str]:
         if isinstance(block_or_loop, Loop):
-            return self._block(block_or_loop.stage).name, block_or_loop.name
+            return self._block(self._owner("annotate", [block_or_loop])).name, block_or_loop.name
         self._stage(block_or_loop)
         return str(getattr(block_or_loop, "name", block_or_loop)), ""
 

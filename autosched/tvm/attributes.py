@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 from weakref import WeakKeyDictionary, WeakSet
@@ -46,6 +47,7 @@ from autosched.te.tensor import ComputeOp, IterVar, Operation, Tensor
 from autosched.te.tensor_intrin import TensorIntrin
 from autosched.tir.blocks import Block
 from autosched.tir.module import IRModule, PrimFunc, block_names
+from autosched.tir.remarks import Annotations
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -338,10 +340,9 @@ def pragma(self: Stage, var: Any, pragma_type: str, pragma_value: Any = None) ->
     if self.schedule not in of_tvm:
         _pragma(self, var, pragma_type, pragma_value)
         return
-    importer = {"import_c": registry.import_c, "import_llvm": registry.import_llvm}.get(pragma_type)
+    importer = Annotations.importers.get(f"pragma_{pragma_type}")
     if importer is not None:
-        is_file = "\n" not in pragma_value and os.path.isfile(pragma_value)
-        importer(Path(pragma_value).read_text(encoding="utf-8") if is_file else pragma_value)
+        importer(pragma_value)
     elif pragma_type in ("vectorize", "unroll", "parallel"):
         getattr(self, pragma_type)(var)
     elif pragma_type in PRAGMAS or pragma_type in ("tensor_core",):
@@ -350,6 +351,15 @@ def pragma(self: Stage, var: Any, pragma_type: str, pragma_value: Any = None) ->
         _notes.setdefault(leaf(self, var), {})[pragma_type] = pragma_value
 
 
+def _imported(importer: Callable[[str], None], source: str) -> None:
+    """Compile code, or that of a file."""
+    is_file = "\n" not in source and os.path.isfile(source)
+    importer(Path(source).read_text(encoding="utf-8") if is_file else source)
+
+
+Annotations.importers.update(
+    pragma_import_c=partial(_imported, registry.import_c), pragma_import_llvm=partial(_imported, registry.import_llvm)
+)
 _pragma = Stage.pragma
 attach(Stage, pragma=pragma)
 

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from autosched.ir.expr import Expr, if_then_else, logical_and, logical_not, logical_or
+from autosched.ir.expr import Expr, const, if_then_else, logical_and, logical_not, logical_or
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -82,7 +82,8 @@ class Evaluator:
     def _Attribute(self, node: ast.Attribute) -> Any:
         if node.attr.startswith("__"):
             raise NoValue(node, f"{node.attr} is Python's own")
-        return getattr(self(node.value), node.attr)
+        found = getattr(self(node.value), node.attr)
+        return const(0) if found is None and node.attr == "elem_offset" else found  # of memory from its beginning on
 
     def _Call(self, node: ast.Call) -> Any:
         function = self(node.func)

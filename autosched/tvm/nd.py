@@ -11,6 +11,7 @@ from autosched.runtime.ndarray import array as array
 from autosched.runtime.ndarray import empty as empty
 from autosched.runtime.ndarray import from_dlpack as from_dlpack
 from autosched.runtime.ndarray import numpyasarray as numpyasarray
+from autosched.tvm import array_views as array_views
 from autosched.tvm._missing import missing
 from autosched.tvm.devices import device as device
 

@@ -45,13 +45,14 @@ attach(Stage, set_scope=set_scope)
 attach(Schedule, cache_read=cache_read, cache_write=cache_write)
 
 
-def shared(s: Schedule) -> Schedule:
+def shared(s: Schedule, of_blocks: bool = False) -> Schedule:
     """The schedule with storage that several threads of a group compute shared among them: itself, or a copy."""
-    where = [at for at, stage in enumerate(s.stages) if s in of_tvm and _is_of_a_group(stage)]
+    where = [at for at, stage in enumerate(s.stages) if (of_blocks or s in of_tvm) and _is_of_a_group(stage)]
     if not where:
         return s
     made = deepcopy(s)
-    of_tvm.add(made)
+    if s in of_tvm:
+        of_tvm.add(made)
     for at in where:
         made.stages[at].set_scope(_SHARED)
     return made

@@ -195,7 +195,10 @@ _before: WeakKeyDictionary[Function, Function] = WeakKeyDictionary()
 
 
 def _for_target(f: Any, to: Target) -> Any:
-    """A function that was lowered for another kind of target, as it was before: `lower` is told of none in TVM."""
+    """A function that was lowered for another kind of target, as it was before: `lower` is told of none in TVM. Of a
+    function of blocks, storage that several threads of a group compute is shared among them."""
+    if isinstance(f, PrimFunc):
+        return replace(f, schedule=shared(f.schedule, of_blocks=True))
     if not isinstance(f, Function) or Target(f.attrs.get("target", to)).kind == to.kind:
         return f
     return _before.get(f, f)

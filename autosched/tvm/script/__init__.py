@@ -13,6 +13,8 @@ from __future__ import annotations
 import sys
 
 from autosched.tvm._missing import missing
+from autosched.tvm.script import becoming as becoming
+from autosched.tvm.script import intrinsics as intrinsics
 from autosched.tvm.script import ir, tir
 from autosched.tvm.script.parser import from_source as from_source
 from autosched.tvm.script.parser import ir_module as ir_module

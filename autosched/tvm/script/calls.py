@@ -9,14 +9,20 @@ from functools import wraps
 from typing import Any
 
 from autosched.ir.expr import var
+from autosched.schedule.schedule import perform
+from autosched.schedule.trace import Trace
 from autosched.tvm.script.reach import NotHere
 
 
 @dataclass
 class TreeTrace:
-    """The calls of a schedule: name, arguments, results; handles by the names that they have in `as_python`."""
+    """The calls of a schedule: name, arguments, results; handles by the names that they have in `as_python`.
+
+    `before` are those that were made while its function had stages.
+    """
 
     calls: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[str, ...]]]
+    before: Any = None
 
     def as_python(self) -> str:
         """The calls as Python text."""
@@ -24,16 +30,37 @@ class TreeTrace:
         for name, args, options, made in self.calls:
             said = [*map(_said, args), *(f"{k}={_said(v)}" for k, v in options.items())]
             lines.append(f"    {', '.join(made) + ' = ' if made else ''}sch.{name}({', '.join(said)})")
-        return "\n".join(lines)
+        return "\n".join([*([self.before.as_python("stages")] if self.before else []), *lines])
 
     def apply_to_schedule(self, sch: Any, remove_postproc: bool = False) -> None:
         """Make the calls again, on another schedule."""
         known: dict[str, Any] = {}
+        if self.before:
+            self.before.apply_to_schedule(sch)
         for name, args, options, made in self.calls:
             given = [_known(a, known) for a in args]
             result = getattr(sch, name)(*given, **{k: _known(v, known) for k, v in options.items()})
             results = result if isinstance(result, list) else [result]
             known.update(zip(made, results, strict=bool(made) and len(made) == len(results)))
+
+
+@dataclass
+class StageTrace:
+    """The calls of a schedule whose function has stages again, after those that were made `before`."""
+
+    before: TreeTrace
+    calls: Trace
+
+    def as_python(self, name: str = "stages") -> str:
+        """The calls as Python text."""
+        return f"{self.before.as_python()}\n{self.calls.as_python(name)}"
+
+    def apply_to_schedule(self, sch: Any, remove_postproc: bool = False) -> None:
+        """Make the calls again, on another schedule."""
+        self.before.apply_to_schedule(sch)
+        sch.as_stages()
+        for i in self.calls[len(sch.schedule.trace) :]:
+            perform(sch.schedule, i)
 
 
 class Name(str):
@@ -67,6 +94,7 @@ def _known(a: Any, known: Mapping[str, Any]) -> Any:
 def recorded(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, *args: Any, **options: Any) -> Any:
+        args, options = self._resolved(args), {k: self._resolved(v) for k, v in options.items()}
         try:
             result = method(self, *args, **options)
         except NotHere as why:

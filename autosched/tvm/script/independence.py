@@ -119,6 +119,18 @@ def _written(loop: For) -> dict[Buffer, list[Access]]:
     return {b: accesses for b, accesses in found.items() if b in stored and b not in own}
 
 
+def touched(s: Stmt, buffer: Buffer) -> list[Access]:
+    """Every load and store of a buffer in a statement, with the loops around."""
+    found: list[Access] = []
+    for inner, around in _below(s, {}):
+        if isinstance(inner, Store) and inner.buffer is buffer:
+            found.append((inner.indices, around))
+        for e in (e for root in expressions(inner) for e in post_order(root)):
+            if e.op == "load" and e.value is buffer:
+                found.append((e.args, around))
+    return found
+
+
 def _below(s: Any, around: dict[Expr, tuple[Expr, Expr]]) -> Iterator[tuple[Stmt, dict[Expr, tuple[Expr, Expr]]]]:
     if isinstance(s, For):
         around = {**around, s.var: (s.start, s.extent)}
@@ -136,13 +148,19 @@ def apart(v: Expr, accesses: Sequence[Access]) -> bool:
         parts = {_digit(at[k], v, around, around.keys()) for at, around in accesses}
         if len(parts) == 1 and None not in parts:
             return True
-    indices = {at for at, _ in accesses}
-    return len(indices) == 1 and v not in _unrecovered(next(iter(indices)), [v, *accesses[0][1]], accesses[0][1])
+    same = [
+        simplify(first) for first, *others in zip(*(at for at, _ in accesses), strict=True) if _alike(first, others)
+    ]
+    return bool(same) and v not in _unrecovered(same, [v, *accesses[0][1]], accesses[0][1])
+
+
+def _alike(first: Expr, others: Sequence[Expr]) -> bool:
+    return all(e is first or simplify(e) is simplify(first) for e in others)
 
 
 def _unrecovered(at: Sequence[Expr], wanted: Sequence[Expr], around: dict[Expr, tuple[Expr, Expr]]) -> list[Expr]:
     """Those of some loops that the indices of an element do not determine."""
-    left = list(dict.fromkeys(wanted))
+    left, at = list(dict.fromkeys(wanted)), _wholes(at)
     varying = set(around)
     while True:
         known = [v for v in left if any(_digit(i, v, around, varying) is not None for i in at)]
@@ -150,6 +168,15 @@ def _unrecovered(at: Sequence[Expr], wanted: Sequence[Expr], around: dict[Expr, 
             return left
         left = [v for v in left if v not in known]
         varying -= set(known)
+
+
+def _wholes(at: Sequence[Expr]) -> list[Expr]:
+    """Indices, and what they are the digits of: x, where both `x // n` and `x % n` are there."""
+    found = list(map(simplify, at))
+    for e in found:  # which grows
+        rests = [q for q in found if q.op == "floormod" and q.args[0] not in found]
+        found += dict.fromkeys(q.args[0] for q in rests if e is simplify(q.args[0] // q.args[1]))
+    return found
 
 
 def _digit(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 from autosched.ir.expr import Expr, compare, const, is_const, logical_and, make, var, variables
@@ -15,7 +16,7 @@ from autosched.ir.ops import ACCESSES
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
 from autosched.ir.stmt import Allocate, Buffer, For, Seq, Store, expressions, seq
-from autosched.ir.visit import post_order, rewrite
+from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.lowering.bounds import interval
 from autosched.lowering.sliding import loop_free
 from autosched.tvm.script.independence import apart as differs
@@ -123,6 +124,8 @@ def reverse_compute_at(body: Any, signature: Signature, block: Block, loop: For,
     if not all(isinstance(s, For) for s in around):
         raise NotHere(f"{loop.var.value.name} does not always run", "a loop outside of conditions")
     an, _ = surroundings(body, loop)
+    for v in _needed_to_run(around) & _needed_to_run((*outer, *nest.loops)):
+        an.bind(v, 1, None)  # where it is not, neither the old nest nor the new one has iterations
     an.bind(loop.var, loop.start, loop.start + loop.extent - 1)
     inner = accesses(loop.body, an)
     made = {b: box(an, [a for a in inner if a.buffer is b and a.stores]) for b in given}
@@ -145,6 +148,13 @@ def reverse_compute_at(body: Any, signature: Signature, block: Block, loop: For,
     at = _position(stmts, index, nest, earliest=last + 1)
     inside = seq(*stmts[:at], fitted, *stmts[at:])
     return without(with_other(body, loop, replace(loop, body=inside)), nest.top)
+
+
+def _needed_to_run(loops: Sequence[For]) -> set[Expr]:
+    """The sizes that are positive where these loops have iterations: n, of `n * 4` of them."""
+    found = (Analyzer().poly(x.extent).terms for x in loops)
+    known = [next(iter(terms.items())) for terms in found if len(terms) == 1]
+    return {m[0] for m, c in known if c > 0 and len(m) == 1 and m[0].op == "var" and m[0].value.role != "loop"}
 
 
 # -- what has to hold -------------------------------------------------------------------------------------
@@ -441,13 +451,17 @@ class _Fit:
     def check_once(self, around: Sequence[For]) -> None:
         """Raise NotHere unless each iteration of the old nest is one of the new, in its order where it reduces."""
         loops = [*around, *self.made]
-        used: list[For] = []
+        _, together_before = self._digits(self.block.axes, self.left)
+        used, together = self._digits(self.placed.axes, loops)
+        together &= together_before
         for old, new in zip(self.block.axes, self.placed.axes, strict=True):
             whole, before = self.domain[old.var], tiles(self.an, old.binding, self.left)
             after = tiles(self.an, new.binding, loops)
             name = old.var.value.name
             if before is None or after is None:
-                raise NotHere(f"parts of {name} that iterations would compute overlap, or leave gaps")
+                if name not in together:
+                    raise NotHere(f"parts of {name} that iterations would compute overlap, or leave gaps")
+                continue
             least = _least(self.an, new.binding, loops)
             reached = self.an.simplify(least + after[1] - 1)
             if not self.an.prove(compare("eq", least, whole.low)) or not self.an.prove(
@@ -467,6 +481,29 @@ class _Fit:
         if twice is not None or idle is not None:
             name = (twice or idle).var.value.name  # type: ignore[union-attr]
             raise NotHere(f"several iterations of {name} would compute the same of {self.block.name}")
+
+    def _digits(self, axes: Sequence[BlockAxis], loops: Sequence[For]) -> tuple[list[For], set[str]]:
+        """The loops of which axes together are the digits, as `f // n` and `f % n`, and the names of these axes."""
+        used, found = list[For](), set[str]()
+        once = {x.var: x.start for x in loops if is_const(x.extent, 1)}
+        longer = {x.var for x in loops if x.var not in once}
+        told = [replace(a, binding=substitute(a.binding, once)) for a in axes if a.kind == "spatial"]
+        for x in loops:
+            own = [a for a in told if variables(a.binding) & longer == {x.var}]
+            if 1 < len(own) < 5 and any(self._is_made_of(x, order) for order in permutations(own)):
+                used.append(x)
+                found |= {a.var.value.name for a in own}
+        return used, found
+
+    def _is_made_of(self, loop: For, digits: Sequence[BlockAxis]) -> bool:
+        value, total = const(0), const(1)
+        for a in digits:
+            whole = self.domain[a.var]
+            if not is_const(self.an.simplify(whole.low), 0):
+                return False
+            value, total = value * whole.extent + a.binding, total * whole.extent
+        an = self.an
+        return is_const(an.simplify(value - loop.var), 0) and is_const(an.simplify(total - loop.extent), 0)
 
 
 def _least(an: Analyzer, index: Expr, loops: Sequence[For]) -> Expr:

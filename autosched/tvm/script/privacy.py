@@ -54,13 +54,13 @@ def _fills_first(body: Any, signature: Signature, loop: For, buffer: Buffer) -> 
     here = _Iteration(body, signature, None, loop)
     try:
         writers = writers_of(here.inner, buffer)
-        if len(writers) != 1 or buffer in hands_out(loop.body):
+        if not writers or buffer in hands_out(loop.body):
             return False
-        (writer,) = writers
+        writer, *others = writers  # what others store after the first one, in the same iteration, is its own
         if buffer in reads_of(writer):
             check_begun(here, writer, buffer)
         readers = [b for b in outermost_blocks(here.inner) if b is not writer and buffer in reads_of(b)]
-        if not all(comes_before(meeting(here.inner, writer, r)) for r in readers):
+        if not all(comes_before(meeting(here.inner, writer, b)) for b in (*others, *readers)):
             return False
         check_covered(here, buffer, writer, readers)
     except NotHere:

@@ -10,6 +10,8 @@ from autosched.errors import Illegal
 from autosched.ir.stmt import Buffer, For
 from autosched.schedule.kinds import scope_of
 from autosched.tir.blocks import Block as BlockRV
+from autosched.tir.intrinsics import memory
+from autosched.tir.reindexing import Reindexing
 from autosched.tir.remarks import Annotations, plain
 from autosched.tvm.script import copying, inlining, moving
 from autosched.tvm.script.beginning import blockize, decompose_reduction
@@ -126,7 +128,10 @@ class TreeBlocks:
 
     @recorded
     def annotate(self, block_or_loop: Any, ann_key: str, ann_val: Any = None) -> None:
-        """Annotate a block or a loop: the annotation is kept, and means nothing."""
+        """Annotate a block or a loop: the annotation is kept, and means nothing, unless it is code to be compiled."""
+        if str(ann_key) in Annotations.importers:
+            Annotations.importers[str(ann_key)](str(ann_val))
+            return
         self._remark(block_or_loop, lambda kept: {**kept, str(ann_key): plain(ann_val)})
 
     @recorded
@@ -142,6 +147,8 @@ class TreeBlocks:
 
     reorder_block_iter_var = recorded(Annotations.reorder_block_iter_var)
     set_axis_separator = recorded(Annotations.set_axis_separator)
+    unsafe_hide_buffer_access = recorded(Annotations.unsafe_hide_buffer_access)
+    read_at, write_at = Reindexing.read_at, Reindexing.write_at
 
     def _axes(self, block: Any) -> Sequence[Any]:
         return self._block_of(block).axes
@@ -204,6 +211,6 @@ class TreeBlocks:
     @staticmethod
     def _scope_named(scope: str) -> str:
         try:
-            return scope_of("shared" if scope == "warp" else scope)
+            return scope_of(memory(scope))
         except Illegal as why:
             raise NotHere(str(why), getattr(why, "legal", "")) from None

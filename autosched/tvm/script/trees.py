@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.ir.expr import Expr, as_expr, compare, const, is_const, var, variables
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import For, Function, Store
+from autosched.schedule.stage import Loop as LoopOfStage
 from autosched.tir.blocks import Block as BlockRV
 from autosched.tir.blocks import BlockSchedule
 from autosched.tir.module import IRModule
@@ -26,6 +27,7 @@ from autosched.tvm.script.parts import Block, Signature
 from autosched.tvm.script.privacy import with_own_memory
 from autosched.tvm.script.statements import Reason, as_function, dissolved
 from autosched.tvm.script.tree_blocks import TreeBlocks
+from autosched.tvm.script.tree_edits import TreeEdits
 from autosched.tvm.script.walking import (
     everything,
     guarded,
@@ -38,6 +40,7 @@ from autosched.tvm.script.walking import (
     with_other,
 )
 
+_MARKS = ("parallel", "vectorize", "thread")
 _LEGAL = "calls about loops, compute_at, cache_read and their like; or blocks that store one value each"
 
 
@@ -71,8 +74,10 @@ class Tree:
         return replace(made, attrs={**made.attrs, "stages": Reason(made.attrs["stages"].text, self)})
 
 
-class TreeSchedule(TreeBlocks, BlockSchedule):
+class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
     """A schedule of a function of statements. Functions beside it in a module stay as they are."""
+
+    staged: ClassVar[Callable[[TreeSchedule], BlockSchedule | None] | None] = None  #: see `becoming`
 
     @staticmethod
     def fits(mod: Any) -> bool:
@@ -89,6 +94,36 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
         self._tree = replace(found, attrs={k: v for k, v in function.attrs.items() if k != "stages"})
         self._trace = TreeTrace([])
         self._names: dict[Any, Name] = {}
+        self.former = {}  #: handles of the schedule of stages that this was -> loops of this one
+        self._given: list[tuple[BlockRV, list[LoopRV]]] = []
+
+    @classmethod
+    def of_stages(cls, sch: BlockSchedule, tree: Tree) -> TreeSchedule:
+        """A schedule of a function that had stages until now, and of its loops and blocks as a tree."""
+        made: TreeSchedule = object.__new__(cls)
+        made._module, made._working, made._tree = sch.mod, sch.func_working_on, tree
+        made._trace, made._names = TreeTrace([], sch.trace), {}
+        made.former, made._given = {}, []
+        return made
+
+    def stand_for(self, handles: Mapping[Any, LoopRV], blocks: Sequence[BlockRV]) -> None:
+        """Take handles of another schedule for loops of this one; a trace tells of them by the blocks inside."""
+        self.former = dict(handles)
+        around = ((b, self._around(self._block_of(b))) for b in blocks)
+        self._given = [(b, [LoopRV(x.var) for x in way if isinstance(x, For)]) for b, way in around]
+
+    @property
+    def tree(self) -> Tree:
+        """The function as it is now."""
+        return self._tree
+
+    def as_stages(self) -> bool:
+        """Be a schedule of stages from now on, if the function has stages. Returns whether it has."""
+        made = None if self.staged is None else type(self).staged(self)  # type: ignore[misc]
+        if made is None:
+            return False
+        self._become(made)
+        return True
 
     # -- what there is ----------------------------------------------------------------------------
     @property
@@ -105,8 +140,11 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
         return self._refuse("sch.schedule", f"it has no stages: {self._tree.why}")
 
     def copy(self) -> TreeSchedule:
-        """Return a copy."""
-        return TreeSchedule(self.mod)
+        """Return a copy, which takes the loops of this one."""
+        made: TreeSchedule = object.__new__(TreeSchedule)
+        made.__dict__.update(self.__dict__)
+        made._trace, made._names = TreeTrace([*self._trace.calls], self._trace.before), dict(self._names)
+        return made
 
     def work_on(self, func_name: str) -> None:
         """Schedule the function of that name: only the one that is worked on already."""
@@ -121,6 +159,7 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
 
     def get(self, handle: Any) -> Any:
         """Return the block, or the loop, as a statement."""
+        handle = self.former.get(handle, handle)
         if isinstance(handle, BlockRV):
             return self._block_of(handle)
         return self._loop(handle) if isinstance(handle, LoopRV) else handle
@@ -275,7 +314,17 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
         return LoopRV(made)
 
     def _mark(self, loop: LoopRV, kind: str, thread: str = "") -> None:
-        old = self._plain(loop, kind)
+        self._marked(self._plain(loop, kind), kind, thread, f"{'bind' if thread else kind}({loop.name})")
+
+    def mark_again(self) -> None:
+        """Give iterations of marked loops memory of their own: that of stages is as much as a loop needs of it."""
+        for v in [s.var for s in everything(self._tree.body) if isinstance(s, For) and s.kind in _MARKS]:
+            old = self._loop(LoopRV(v))
+            plain = replace(old, kind="serial", thread="")
+            self._replace(old, plain)
+            self._marked(plain, old.kind, old.thread, f"{old.kind} {v.value.name}")
+
+    def _marked(self, old: For, kind: str, thread: str, asked: str) -> None:
         made = old
         try:
             check_independent(dissolved(old))  # type: ignore[arg-type]
@@ -284,7 +333,6 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
             try:
                 check_independent(dissolved(made))  # type: ignore[arg-type]
             except Meets:
-                asked = f"{'bind' if thread else kind}({loop.name})"
                 self._refuse(asked, str(why), "a loop whose iterations do not meet")
         body = with_other(self._tree.body, old, replace(made, kind=kind, thread=thread))
         self._now(pruned(body, self._tree.signature) if made is not old else (body, self._tree.signature))
@@ -322,6 +370,10 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
             self._refuse(f"get_block({name!r})", f"{len(found) or 'no'} blocks of that name")
         return found[0]
 
+    @staticmethod
+    def _handle(v: Expr) -> LoopRV:
+        return LoopRV(v)
+
     def _around(self, target: Any) -> list[Any]:
         """What a statement is in, up to the block around it."""
         path = path_to(self._tree.body, target) or []
@@ -341,7 +393,18 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
     def _named(self, a: Any) -> Any:
         if isinstance(a, (list, tuple)):
             return type(a)(map(self._named, a))
-        return self._names.get(a, a) if isinstance(a, (BlockRV, LoopRV)) else a
+        if isinstance(a, BlockRV):
+            return self._names.get(a, a.name)
+        if isinstance(a, LoopRV) and a not in self._names:
+            block, loops = next((b, loops) for b, loops in self._given if a in loops)
+            self.trace.calls.insert(0, ("get_loops", (block.name,), {}, tuple(map(self._name_of, loops))))
+        return self._names[a] if isinstance(a, LoopRV) else a
+
+    def _resolved(self, a: Any) -> Any:
+        """A handle as it is called here."""
+        if isinstance(a, (list, tuple)):
+            return type(a)(map(self._resolved, a))
+        return self.former.get(a, a) if isinstance(a, LoopOfStage) else a
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -351,13 +414,18 @@ class TreeSchedule(TreeBlocks, BlockSchedule):
 
 def _refusing(name: str) -> Callable[..., Any]:
     def refuse(self: TreeSchedule, *args: Any, **options: Any) -> Any:
-        self._refuse(f"{name}(..)", f"{self._tree.name} has no stages: {self._tree.why}")
+        made = None if self.staged is None else type(self).staged(self)  # type: ignore[misc]
+        if made is None:
+            return self._refuse(f"{name}(..)", f"{self._tree.name} has no stages: {self._tree.why}")
+        result = getattr(made, name)(*args, **options)
+        self._become(made)
+        return result
 
     refuse.__name__, refuse.__doc__ = name, "Raises ScheduleError: the function has no stages."
     return refuse
 
 
-_OWN = {*vars(TreeBlocks), *vars(TreeSchedule)}
+_OWN = {*vars(TreeBlocks), *vars(TreeEdits), *vars(TreeSchedule)}
 for _class in BlockSchedule.__mro__[:-1]:
     for _name, _value in vars(_class).items():
         if callable(_value) and not _name.startswith("_") and _name not in _OWN:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autosched.ir.expr import Expr, logical_and, logical_not, make
+from autosched.ir.expr import Expr, logical_and, logical_not, make, var
 from autosched.ir.ops import ACCESSES
 from autosched.ir.simplify import simplify
-from autosched.ir.stmt import Allocate, Buffer, For, If, Seq, Store, children, expressions, seq, with_parts
+from autosched.ir.stmt import Allocate, Buffer, For, If, Let, Seq, Store, children, expressions, seq, with_parts
 from autosched.ir.visit import rewrite, substitute
 from autosched.tvm.script.parts import Block
 
@@ -134,6 +134,27 @@ def substituted(s: Any, mapping: dict[Expr, Expr]) -> Any:
     predicate = None if s.predicate is None else of(s.predicate)
     made = with_parts_of(s, (), [substituted(c, mapping) for c in parts(s)])
     return replace(made, axes=axes, predicate=predicate)
+
+
+def renewed(s: Any, called: Callable[[str], str] = lambda name: name) -> tuple[Any, dict[Expr, Expr]]:
+    """A copy of a tree with loops, axes, names and memory of its own, and blocks that are called otherwise; and its
+    variables, by those of the tree."""
+    inside = list(everything(s))
+    bound = [x.var for x in inside if isinstance(x, (For, Let))]
+    bound += [a.var for x in inside if isinstance(x, Block) for a in x.axes if a.var is not a.binding]
+    fresh = {v: var(v.value.name, v.dtype, v.value.role) for v in bound}
+    held = [x.buffer for x in inside if isinstance(x, Allocate)]
+    held += [b for x in inside if isinstance(x, Block) for b in x.buffers]
+
+    def bind(s: Any) -> Any:
+        inner = [bind(c) for c in parts(s)]
+        if isinstance(s, Block):
+            axes = [replace(a, var=fresh.get(a.var, a.var)) for a in s.axes]
+            return replace(with_parts_of(s, (), inner), name=called(s.name), axes=axes)
+        made = with_parts(s, expressions(s), inner)
+        return replace(made, var=fresh[made.var]) if isinstance(made, (For, Let)) else made
+
+    return bind(substituted(with_buffers(s, {b: replace(b) for b in held}), fresh)), fresh
 
 
 def guarded(s: Any, condition: Expr) -> Any:

@@ -137,7 +137,7 @@ def test_no_call_changes_a_result(name: str) -> None:
         (two_stores, lambda s, i, j: s.split(i, [None, 0]), "one iteration at least"),
         (two_stores, lambda s, i, j: (s.split(i, [2, 4]), s.unroll(i)), "the loop was split or fused"),
         (two_stores, lambda s, i, j: s.rfactor(i, 0), "it stores to B twice"),
-        (two_stores, lambda s, i, j: s.merge(i, j), "it stores to B twice"),
+        (two_stores, lambda s, i, j: s.merge(i, j), "i and the others are not beside one another"),
         (two_stores, lambda s, i, j: s.get_block("C"), "no blocks of that name"),
     ],
 )

@@ -50,7 +50,7 @@ CASES: Cases = {
         "a layout of no buffer": lambda s: s.transform_layout(s.get_block("B"), ("written", 0), lambda i, j: [j, i]),
         "split a block": lambda s: s.split(s.get_block("D"), [None, 4]),
         "compute at no loop": lambda s: s.compute_at(s.get_block("B"), "outer"),
-        "merge loops": lambda s: s.merge(*(s.get_loops(s.get_block(name))[0] for name in "CD")),
+        "a copy in its place": lambda s: s.cache_inplace(s.get_block("C"), 0, "local"),
         "blockize twice": lambda s: [s.blockize(x) for x in s.get_loops(s.get_block("C"))],
         "take an annotation back": lambda s: (
             loop := s.get_loops(s.get_block("D"))[1],

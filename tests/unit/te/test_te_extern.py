@@ -56,6 +56,33 @@ def test_a_call_back_between_two_computations() -> None:
     np.testing.assert_allclose(result, (x + 1) @ y * 2, rtol=1e-5)
 
 
+def _filled(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    b[...] = a + 1
+    return b
+
+
+def test_what_stands_alone_may_return_anything() -> None:
+    register_func("test.filled", _filled)
+    a = te.placeholder((4,), name="A")
+    b = te.extern((4,), [a], lambda i, o: call_packed("test.filled", i[0], o[0]), name="B")
+    x = np.arange(4, dtype="float32")
+    np.testing.assert_array_equal(everywhere([a, b], [x])[0], x + 1)
+
+
+def test_an_expression_gets_a_number() -> None:
+    register_func("test.list", lambda x: np.array([x, x]))
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: call_packed("test.list", a[i], dtype="float32"), name="B")
+    x = np.arange(4, dtype="float32")
+    message = r"'test.list'.*it returned an array of shape \(2,\)"
+    with pytest.raises(BuildError, match=message):
+        build(create_schedule(b), args=[a, b])(x)
+    with pytest.raises(BuildError, match=message):
+        te.reference([a, b], [x])
+    with pytest.raises(BuildError, match=message):
+        interpret(lower(create_schedule(b), [a, b]).function, [x, np.zeros(4, "float32")])
+
+
 def _running_sums(reference: Any = None) -> list[te.Tensor]:
     n = te.var("n")
     a = te.placeholder((n,), name="A")

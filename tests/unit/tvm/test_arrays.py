@@ -51,3 +51,25 @@ def test_devices() -> None:
     assert tvm.device("opencl", 0).device_type == tvm.opencl(0).device_type == 4
     out = tvm.nd.empty((2, 3), "float32", tvm.cpu())
     assert out.shape == (2, 3)
+
+
+def test_views_share_memory() -> None:
+    a = tvm.nd.array(np.arange(24, dtype="int32"))
+    view = a._create_view((2, 4), relative_byte_offset=32)
+    np.testing.assert_array_equal(view.numpy(), np.arange(8, 16).reshape(2, 4))
+    view[0, 0] = 100
+    assert a.numpy()[8] == 100
+    inner = view._create_view([4], "uint8", 16)
+    np.testing.assert_array_equal(inner.numpy(), [12, 0, 0, 0])
+    x = te.placeholder((8,), "int32", name="A")
+    y = te.compute((8,), lambda i: x[i] + 1, name="B")
+    add_one = tvm.build(te.create_schedule(y.op), [x, y])
+    add_one(a._create_view((8,)), a._create_view((8,), relative_byte_offset=64))
+    np.testing.assert_array_equal(a.numpy()[16:], np.arange(1, 9))
+    for shape, offset, why in (
+        ((25,), 0, "only contains 96 bytes"),
+        ((8,), 72, "72 <= i_byte < 104"),
+        ((2,), 2, "begin"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            a._create_view(shape, relative_byte_offset=offset)

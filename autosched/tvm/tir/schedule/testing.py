@@ -12,7 +12,7 @@ from autosched.tir.blocks import BlockSchedule
 from autosched.tir.module import IRModule, PrimFunc
 from autosched.tvm._missing import missing
 from autosched.tvm.ir.base import assert_structural_equal
-from autosched.tvm.script.trees import TreeTrace
+from autosched.tvm.script.calls import StageTrace, TreeTrace
 
 
 def assert_structural_equal_ignore_global_symbol(func1: Any, func2: Any, *args: Any, **kwargs: Any) -> None:
@@ -33,7 +33,7 @@ def verify_trace_roundtrip(
     Raises ValueError where that makes other loops, AssertionError where its trace is another one.
     """
     new = BlockSchedule(mod, debug_mask=debug_mask)
-    if isinstance(sch.trace, TreeTrace):  # of a function of statements
+    if isinstance(sch.trace, (TreeTrace, StageTrace)):  # of a function of statements
         sch.trace.apply_to_schedule(new)
         assert_structural_equal(new.mod, sch.mod)
         assert str(new.trace.as_python()) == sch.trace.as_python()
