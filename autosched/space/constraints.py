@@ -78,7 +78,9 @@ def _device_limits(kernel: Stmt, limits: Mapping[str, int]) -> Iterator[tuple[Ex
                 if at_run_time:
                     yield const(False), f"{s.buffer.name}: shared memory of a size known at run time only"
                 shared = shared + size
-            elif not at_run_time:
+            elif at_run_time:
+                yield const(False), f"{s.buffer.name}: storage in a kernel of a size known at run time only"
+            else:
                 private = private + size
     items = reduce(mul, threads.values(), const(1))
     yield compare("le", simplify(items), most), f"a work-group of more than {most} work-items"
