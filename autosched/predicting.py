@@ -48,7 +48,7 @@ FAIR_SHARE = 0.9
 #: How many times as fast the default schedule has to look to be chosen: the model counts many stages beside each other
 #: too dear, which the default has in plain nests.
 AHEAD = 1.5
-_VERSION = 18
+_VERSION = 19
 _LATE = "no prediction within"
 
 

@@ -32,7 +32,7 @@ from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
 from autosched.lowering.skipping import FEWEST_LANES, MOST_LANES, seldom_changes
 from autosched.space.features.memory import Footprints, Machine, is_looked_up
-from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio, total
+from autosched.space.features.sites import Nest, Site, is_task, of_the_last, product, ratio, steps_of_chain, total
 
 #: Lanes no further apart than this come as wide loads and shuffles.
 WIDEST_STRIDE = 4
@@ -392,7 +392,7 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         "vector_fill": ratio(width, _registers(main, machine) * machine.vector_bytes),
         "unrolled": product(main.copies),
         "accumulators": stored,
-        "independent_sums": stored * apart * asked,
+        "independent_sums": ratio(stored * apart * asked, const(steps_of_chain(main, sites))),
         "live_vectors": live,
         "spilled_vectors": maximum(live - machine.registers, 0),
         "spills": total(spilled),
