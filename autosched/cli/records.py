@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -100,13 +101,18 @@ def problem_rows(problems: Iterable[Problem]) -> list[dict[str, Any]]:
     return [{"file": str(p.place.path), "line": p.line, "reason": p.reason} for p in problems]
 
 
+#: What stands before the name of a workload in `file.py:function`, as `tune` and `build` take it.
+_FUNCTION = re.compile(r"^.*\.py:(?=[^:/]+$)")
+
+
 def files_of(sources: Sequence[str], folder: str | None, *, packaged: bool = True) -> list[Path]:
     """The files that the words mean, each once; without those that come with autosched unless `packaged`. Raises
     RecordError for a word that means none."""
     if not sources:
         return [file for found in find_folders(folder, packaged=packaged) for file in sorted(found.glob("*.jsonl"))]
     files: list[Path] = []
-    for source in sources:
+    for word in sources:
+        source = word if os.path.exists(word) else _FUNCTION.sub("", word)
         path = Path(source).expanduser()
         if os.path.isdir(path):
             logs = sorted(path.glob("*.jsonl"))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
+from autosched.codegen.storage import constant_bytes
 from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, variables
 from autosched.ir.poly import Poly
@@ -55,6 +56,14 @@ _NO_LOOPS = """\
 #pragma GCC optimize("no-tree-loop-vectorize")
 #endif"""
 
+#: Where a loop copies an array on the stack, gcc 12 with AVX-512 makes moves of 64, 32 and 16 bytes of it, the last
+#: ones as of aligned memory; the stack pointer of a function that calls nothing need not be aligned by 16 then (bug
+#: 109780). Copies that remain loops are vectors all the same.
+_NO_COPIES = """\
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
+#pragma GCC optimize("no-tree-loop-distribute-patterns")
+#endif"""
+
 #: Copies of the body of a short loop, which a compiler writes out.
 MOST_COPIES = 16
 #: Elements side by side that gcc loads together although they fill half a vector: groups of 8 were seen.
@@ -76,6 +85,8 @@ def pragmas(body: S.Stmt, nodes: Sequence[Expr]) -> Iterator[str]:
         yield _NO_MASKED_LOADS
     if _has_groups(body):
         yield _NO_MASKS
+    if any(isinstance(s, S.Allocate) and constant_bytes(s.buffer) for s in S.walk(body)):
+        yield _NO_COPIES
 
 
 def _is_conditional(body: S.Stmt, nodes: Sequence[Expr]) -> bool:

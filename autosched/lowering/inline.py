@@ -16,6 +16,7 @@ from autosched.ir.expr import Expr, cast, is_const, maximum, minimum
 from autosched.ir.ranges import Interval, Ranges
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import post_order, rebuild, rewrite, substitute
+from autosched.lowering.unguarded import ask_together
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.te.tensor import IterVar
@@ -26,8 +27,9 @@ def inline_stages(s: Schedule) -> dict[Stage, tuple[Expr, ...]]:
     bodies: dict[Stage, tuple[Expr, ...]] = {}
     for stage in s.stages:  # producers come first, so their bodies are final
         done: dict[Expr, Expr] = {}
+        axes = (*stage.axis, *stage.reduce_axis)
         body = tuple(_inline(e, s, bodies, done) for e in stage.body)
-        bodies[stage] = near_mirrors(body, (*stage.axis, *stage.reduce_axis))
+        bodies[stage] = ask_together(near_mirrors(body, axes), axes)
     return bodies
 
 

@@ -114,6 +114,14 @@ def unread_outside(s: Schedule) -> dict[Stage, dict[Expr, list[tuple[Expr, Expr]
     return found
 
 
+def open_reads(body: Sequence[Expr], axes: Sequence[IterVar]) -> set[Expr]:
+    """The reads in a body of which its axes, and the conditions of `te.if_then_else`, do not show that they stay
+    inside."""
+    domain = _Domain(axes)
+    found = [i for e in body for i in _indices(e, tuple(axes))]
+    return {i.read for i in found if not domain.keeps_inside(i) and not _tried_inside(i)}
+
+
 class _Reads:
     """The reads of a schedule's stages."""
 

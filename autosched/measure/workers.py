@@ -79,7 +79,8 @@ class SessionFolder:
 
     def save_json(self, name: str, value: Any) -> str:
         path = self.path / name
-        path.write_text(json.dumps(value), encoding="utf-8")
+        with self._written():
+            path.write_text(json.dumps(value), encoding="utf-8")
         return str(path)
 
     def save_arrays(self, name: str, arrays: Sequence[np.ndarray[Any, Any] | None]) -> list[str]:
@@ -90,9 +91,23 @@ class SessionFolder:
                 paths.append("")
                 continue
             path = self.path / f"{name}-{i}.npy"
-            np.save(path, np.asarray(array, order="C"), allow_pickle=False)
+            with self._written(array.nbytes):
+                np.save(path, np.asarray(array, order="C"), allow_pickle=False)
             paths.append(str(path))
         return paths
+
+    @contextmanager
+    def _written(self, size: int = 0) -> Iterator[None]:
+        """Raise MeasureError where this finds no room in the temporary folder, which may be small."""
+        try:
+            yield
+        except OSError as error:
+            left = shutil.disk_usage(self.path).free
+            why = error.strerror or f"{size:,} bytes are needed, {left:,} are left"  # NumPy tells no reason
+            legal = "free some space there, or name another folder: TMPDIR=FOLDER"
+            raise MeasureError(
+                f"{self.path.parent}: {why}", asked="write to the temporary folder", legal=legal
+            ) from None
 
 
 def remove_stale(base: Path) -> list[Path]:

@@ -271,7 +271,7 @@ def _busy(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, Floa
     others = f["register_loads"] / body.found - loads - np.where(body.is_sum, body.accumulators * body.times, 0.0)
     parts = np.clip(f["vector_bytes"] / core.pipe_bytes, 1.0, max(core.vector_bytes / core.pipe_bytes, 1.0))
     each = np.where(body.is_sum, core.multiply_add, core.arithmetic)
-    chain = np.where(body.is_sum, body.times * body.vectors / np.maximum(f["independent_sums"], 1.0), 0.0)
+    chain = np.where(body.is_sum, body.times * body.vectors / np.maximum(f["independent_sums"], 1 / 64), 0.0)
     return {
         "arithmetic": f["vector_arithmetic"] / body.found * each,
         "loads": (loads + np.maximum(others, 0.0)) * core.load * parts,

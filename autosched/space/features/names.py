@@ -60,7 +60,8 @@ FEATURES = {
     "vector_fill": "share of the machine's vector registers that its vectors fill",
     "unrolled": "copies of the main store that are written out",
     "accumulators": "vector registers that the copies of the main store write",
-    "independent_sums": "the same for the innermost serial loop, or lanes that seldom change one: none waits",
+    "independent_sums": "the same for the innermost serial loop, or lanes that seldom change one: none waits; the "
+    "fewer, the more operations a combiner does one after the other",
     "live_vectors": "vector registers that the written-out body of the main store needs at once, at least",
     "spilled_vectors": "how many of them the machine does not have",
     "spills": "times that a register which the machine does not have is needed, all stores",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
-from operator import add, mul
+from operator import add, is_, mul
 
 from autosched.ir.dtype import BFLOAT16, DType
 from autosched.ir.expr import (
@@ -24,6 +24,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.expr import cast as cast_to
+from autosched.ir.ops import OPS
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
 from autosched.ir.stmt import (
     VTHREAD,
@@ -282,3 +283,31 @@ def of_the_last(loops: Sequence[For], value: Callable[[int], Expr], without: Exp
     for at, loop in enumerate(loops):
         result = select(loop.extent > 1, value(at), result)
     return result
+
+
+#: What operators of a chain cost beside an addition, by name and by kind; choices and conditions cost little.
+_STEPS = {"div": 3, "arith": 1, "bits": 1, "math": 6}
+
+
+def _step(op: str) -> int:
+    return _STEPS.get(op) or _STEPS.get(OPS[op].kind, 0)
+
+
+def steps_of_chain(main: Site, sites: Sequence[Site]) -> int:
+    """How many operations of a step wait for each other and for the step before, in additions: 1 of a sum.
+
+    A combiner of one's own may take many: the mean of two means is `a + d * n / m`, and `d` is made of `a`.
+    """
+    together = [x for x in sites if len(x.loops) == len(main.loops) and all(map(is_, x.loops, main.loops))]
+    places = {x.store.buffer: x.store.indices for x in together}
+    longest = 1
+    for site in together:
+        steps: dict[Expr, int] = {}
+        for e in post_order(site.store.value):
+            if e.op == "load" and e.value in places:
+                if all(map(is_, e.args, places[e.value])):
+                    steps[e] = 0
+            elif before := [steps[a] for a in e.args if a in steps]:
+                steps[e] = max(before) + (0 if e.dtype.is_bool or e.op not in OPS else _step(e.op))
+        longest = max(longest, steps.get(site.store.value, 0))
+    return longest

@@ -32,7 +32,17 @@ from autosched.ir.visit import post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
 from autosched.lowering.skipping import FEWEST_LANES, MOST_LANES, seldom_changes
 from autosched.space.features.memory import Footprints, Machine, is_looked_up
-from autosched.space.features.sites import Nest, Site, is_task, limit_of, of_the_last, product, ratio, total
+from autosched.space.features.sites import (
+    Nest,
+    Site,
+    is_task,
+    limit_of,
+    of_the_last,
+    product,
+    ratio,
+    steps_of_chain,
+    total,
+)
 
 #: Lanes no further apart than this come as wide loads and shuffles.
 WIDEST_STRIDE = 4
@@ -86,6 +96,8 @@ def _costs(
     once = {e: site.kept if site.goes_on_with(e) else product(_still(e, site, changed)) for e in loads}
     strided = of_the_last(fast, lambda at: _strided(once, fast[at], an), const(0))
     masked = total(_masked(e, site, an, machine) for e in nodes) if site.vectorized else const(0)
+    # what goes on with an element that data look up, as histograms do, may wait for the one before
+    is_scattered = site.is_sum and any(is_looked_up(i) for i in site.store.indices)
     return {
         "iterations": times,
         "arithmetic": times * const(arithmetic, "float64"),
@@ -103,7 +115,7 @@ def _costs(
         "masked_loads": select(site.lanes > 1, times, 0) * masked,
         "cut_vectors": _cut(site, machine),
         "streamed_bytes": times * const(site.store.buffer.dtype.bytes if site.store.streaming else 0),
-        "scattered_updates": ratio(times, _between_updates(site)) if _is_scattered(site) else const(0),
+        "scattered_updates": ratio(times, _between_updates(site)) if is_scattered else const(0),
     }
 
 
@@ -120,8 +132,8 @@ def _cut(site: Site, machine: Machine) -> Expr:
             length = substitute(end, {x.var: x.start for x in reversed(site.loops) if x is not vector})
             times = product(x for x in site.loops if x.kind != "vectorize" and x not in row)
             waits = 1 + 2 * _registers(site, machine) if row and moved.isdisjoint(x.var for x in row) else 0
-            is_cut = floormod(maximum(length, 0), vector.extent) > 0
-            found = maximum(found, times * (1 + waits) * select(is_cut, 1, 0))
+            rest = floormod(maximum(length, 0), vector.extent)
+            found = maximum(found, times * (1 + waits) * minimum(rest, 1))
     return found
 
 
@@ -159,11 +171,6 @@ def _still(e: Expr, site: Site, changed: Mapping[Expr, set[Buffer]]) -> tuple[Fo
         elif not stands and loop.kind == "serial":
             break
     return tuple(found)
-
-
-def _is_scattered(site: Site) -> bool:
-    """Whether it goes on with an element that data look up, as histograms do: the one before may have stored it."""
-    return site.is_sum and any(is_looked_up(i) for i in site.store.indices)
 
 
 def _between_updates(site: Site) -> Expr:
@@ -386,7 +393,7 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         "vector_fill": ratio(width, _registers(main, machine) * machine.vector_bytes),
         "unrolled": product(main.copies),
         "accumulators": stored,
-        "independent_sums": stored * apart * asked,
+        "independent_sums": ratio(stored * apart * asked, const(steps_of_chain(main, sites))),
         "live_vectors": live,
         "spilled_vectors": maximum(live - machine.registers, 0),
         "spills": total(spilled),

@@ -23,6 +23,8 @@ FEWEST_LANES = 4
 CHAINS, LONG_ROW = 4, 8
 #: The place in a band at which a few of its rows begin.
 BAND = "band"
+#: Results that are computed side by side where terms keep their order, and the shortest reductions for which that pays.
+BESIDE, LONG_IN_ORDER = (4, 8), 32
 #: Elements of a row in which is looked for one, at least, for vectors to ask first whether they have it.
 LONG_SEARCH = 512
 #: Pieces that a row is cut into, and bands that rows are.
@@ -403,7 +405,22 @@ def reduction_in_place(plan: Plan, stage: Stage) -> None:
     for i: for j: for k: R[i, j] += A[k, j, i]   ->   parallel for i, j: for k: R[i, j] += A[k, j, i]
     """
     if spatial_loops(stage):
-        stage.parallel(fuse_all(stage, spatial_loops(stage)))
+        _side_by_side(plan, stage)
+        stage.parallel(fuse_all(stage, [x for x in spatial_loops(stage) if x.kind == "serial"]))
+
+
+def _side_by_side(plan: Plan, stage: Stage) -> None:
+    """A few results at a time, step by step of long reductions whose terms keep their order: none waits for another.
+
+    for i: for k: R[i] = f(R[i], A[i, k])   ->   for i.o: for k: unroll i.i: R[i.o*4 + i.i] = f(R[i.o*4 + i.i], ..)
+    """
+    *outer, row = spatial_loops(stage)
+    in_order = len(stage.body) > 1 or stage.body[0].dtype.is_float  # compilers add integers up in any order
+    is_short = analysis.has_fewer(stage.reduce_axis, LONG_IN_ORDER) or analysis.has_fewer(stage.axis[-1:], BESIDE[0])
+    if in_order and not is_short and stage.roots.get(stage.axis[-1]) is row:
+        group, few = stage.split(row, factor=plan.knob(stage, "beside", BESIDE))
+        stage.reorder(*outer, group, *reduce_loops(stage), few)
+        stage.unroll(few)
 
 
 def whole_sums(plan: Plan, stage: Stage) -> bool:
@@ -515,6 +532,9 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
         stage.vectorize(lane)
         if stage.attach.kind == "root" and len(stage.loops) > 2:
             stage.parallel(stage.loops[0])
+    elif spatial_loops(stage) and stage.attach.kind == "root":
+        _side_by_side(plan, stage)
+        stage.parallel(stage.loops[0])
 
 
 def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:

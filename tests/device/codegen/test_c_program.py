@@ -34,6 +34,7 @@ from autosched.runtime import load as load_kernel
 from autosched.schedule import create_schedule
 from autosched.target import Target
 from autosched.testing.case import Case
+from autosched.testing.oracle import check_against_reference
 
 TARGET = Target("c -threads=2")
 
@@ -393,3 +394,20 @@ def test_sums_side_by_side_to_one_of_which_the_rest_is_added(narrow: str, wide: 
     np.testing.assert_array_equal(autosched.build(s, TARGET, args=[a, total])(values), [values.sum(dtype=wide)])
     source = compile_c(lower_structure(s, [a, total], "c").bind(), Target("c")).texts["source"]
     assert ("no-tree-loop-vectorize" in source) == (wide[0] == "i")
+
+
+@needs_compiler
+def test_a_copied_array_on_the_stack() -> None:
+    """gcc 12 with AVX-512 copied the last four of 20 floats as if they were aligned, and the call died."""
+    table, at = te.placeholder((9, 20), name="table"), te.placeholder((7, 5), "int64", name="at")
+    picked = te.compute(
+        (7, 20),
+        lambda i, d: sum(te.if_then_else(at[i, k] >= 0, table[te.max(at[i, k], 0), d], 0.0) for k in range(5)),
+        name="picked",
+    )
+    s = create_schedule(picked)
+    local = s[s.cache_write(picked, "local")]
+    local.compute_at(s[picked], "i")
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-8, 8, (9, 20)).astype("float32"), rng.integers(-2, 9, (7, 5))]
+    check_against_reference([table, at, picked], s, "c", inputs, "native")

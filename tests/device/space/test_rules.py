@@ -9,7 +9,8 @@ import pytest
 
 from autosched import te
 from autosched.codegen import compile_function
-from autosched.errors import UsageError, WorkloadError
+from autosched.errors import LowerError, UsageError, WorkloadError
+from autosched.lowering.pipeline import lower_structure
 from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import create_schedule
@@ -430,6 +431,25 @@ def test_shared_memory_of_an_unknown_size_leaves_no_point() -> None:
     assert stored
     assert any("known at run time only" in r for s in stored for r in s.reasons([0] * len(s.knobs)))
     assert any(s.valid_points.count for s in space.sketches)
+
+
+def test_storage_in_a_task_has_a_size_that_is_known() -> None:
+    """Every point that is left can be lowered: rows of an unknown length are not kept in a kernel."""
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), name="x")
+    twice = te.compute((n, m), lambda i, j: te.exp(x[i, j]) * 2.0, name="twice")
+    turned = te.compute((m, 2, n), lambda j, s, i: twice[te.select(s == 0, i, n - 1 - i), j], name="turned")
+    refused = 0
+    for sketch in Workload("w", (x, turned)).search_space(OPENCL_CPU, {"n": 64, "m": 64}).sketches:
+        zeros = [0] * len(sketch.knobs)
+        if any("storage in a kernel" in r for r in sketch.reasons(zeros)):
+            refused += 1
+            with pytest.raises(LowerError, match="is not a constant"):
+                lower_structure(sketch.schedule(), (x, turned), OPENCL_CPU).bind(sketch.values(zeros))
+        elif sketch.valid_points.count:
+            (first,) = sketch.valid_points.rows([0])
+            lower_structure(sketch.schedule(), (x, turned), OPENCL_CPU).bind(sketch.values(first.tolist()))
+    assert refused
 
 
 def looked_up():

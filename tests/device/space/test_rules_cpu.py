@@ -531,6 +531,31 @@ def test_a_search_of_ones_own_keeps_its_order():
     check((x, index, value))
 
 
+def variances(rows=67, columns=40):
+    """By a combiner of one's own (Welford's), a step of which waits for the last one for long."""
+    x, k = te.placeholder((rows, columns), name="x"), te.reduce_axis((0, columns), "k")
+
+    def combine(a, b):
+        n, d = a[0] + b[0], b[1] - a[1]
+        share = b[0] / te.max(n, 1.0)
+        return n, a[1] + d * share, a[2] + b[2] + d * d * a[0] * share
+
+    spread = te.comm_reducer(combine, lambda *of: tuple(te.const(0, t) for t in of), name="spread")
+    one, zero = te.const(1, "float32"), te.const(0, "float32")
+    n, _, squares = te.compute((rows,), lambda i: spread((one, x[i, k], zero), axis=k), name="welford")
+    return x, te.compute((rows,), lambda i: squares[i] / n[i], name="variance")
+
+
+def test_results_of_a_combiner_of_ones_own_are_made_side_by_side():
+    """Its terms keep their order, and of several rows none waits for another."""
+    args = variances()
+    plan = planned(*args, welford_at="root")
+    assert [x.kind for x in plan.s["welford"].loops] == ["parallel", "serial", "unroll"]
+    assert plan.s["welford"].loops[1].is_reduce
+    check(args)
+    assert [x.kind for x in planned(*variances(3), welford_at="root").s["welford"].loops] == ["parallel", "serial"]
+
+
 @pytest.mark.parametrize("words", [5000, 500])
 def test_rows_of_a_large_table_are_asked_for_ahead(words):
     table, word = te.placeholder((words, 64), name="table"), te.placeholder((300, 8), "int32", name="word")

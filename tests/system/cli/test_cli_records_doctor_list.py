@@ -55,6 +55,13 @@ def test_records_of_a_workload(cli: Cli, log: RecordLog) -> None:
     assert lines[-1] == f"7 lines in {log.path}"
 
 
+def test_records_of_a_workload_in_a_file(cli: Cli, log: RecordLog) -> None:
+    """Named as `tune` and `build` take it."""
+    by_name = cli("records", "pale_blur").out
+    assert cli("records", "my_op.py:pale_blur").out == cli("records", "ops/my_op.py:pale_blur").out == by_name
+    assert cli("records", "my_op.py:dark_blur").status != 0
+
+
 def test_records_top(cli: Cli, log: RecordLog) -> None:
     shown = cli("records", "pale_blur", "--top", 1).out
     assert "and 2 more (--top 0 shows all)" in shown

@@ -48,6 +48,21 @@ def test_files(tmp_path: Path) -> None:
     session.close()
 
 
+def test_no_room_in_the_temporary_folder(tmp_path: Path) -> None:
+    """Each file may have 4 kB, and NumPy says no reason why it writes no more."""
+    script = (
+        "import resource, signal, sys; from pathlib import Path; import numpy as np;"
+        "from autosched.measure.workers import SessionFolder; s = SessionFolder(Path(sys.argv[1]));"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
+        "s.save_arrays('input', [np.zeros(100), np.zeros(10_000)])"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], env=env, capture_output=True, text=True)
+    said = done.stderr.split("MeasureError: ")[1]
+    assert said.startswith(f"write to the temporary folder: {tmp_path}: 80,000 bytes are needed, ")
+    assert said.endswith("are left\n  free some space there, or name another folder: TMPDIR=FOLDER\n")
+
+
 def test_what_a_killed_session_left_is_removed(tmp_path: Path) -> None:
     script = (
         "import os, sys; from pathlib import Path; from autosched.measure.workers import SessionFolder;"

@@ -660,3 +660,21 @@ def test_lanes_that_seldom_change_a_result_do_not_wait(guarded: bool) -> None:
 
     assert [independent(largest, n) for n in (4, 32, 64)] == pytest.approx([1, 32, 64])
     assert independent(total, 32) < 32
+
+
+@pytest.mark.parametrize(
+    ("combine", "steps"),
+    [
+        (lambda a, b: (a[0] + b[0], te.max(a[1], b[1])), 1),
+        (lambda a, b: (a[0] + b[0], a[1] + (b[1] - a[1]) * b[0]), 3),  # all of it is made of what the step before left
+        (lambda a, b: (a[0] + b[0], a[1] + b[1] * b[0] / 3.0), 1),  # nothing waits but the sum
+        (lambda a, b: (a[0] + b[0], b[1] / te.max(a[0] + b[0], 1.0)), 5),  # of the other result
+        (lambda a, b: (te.select(a[0] < b[0], b[0], a[0]), te.select(a[0] < b[0], b[1], a[1])), 1),
+    ],
+)
+def test_operations_of_a_combiner_that_wait_for_each_other(combine, steps) -> None:
+    x, k = te.placeholder((8, 64), name="x"), te.reduce_axis((0, 64), "k")
+    of = te.comm_reducer(combine, lambda p, q: (te.const(0, p), te.const(0, q)), "of")
+    y, _ = te.compute((8,), lambda i: of((x[i, k], x[i, k] * 2.0), axis=k), name="y")
+    found = features(sketch_of(Workload("w", (x, *y.op.outputs)), lambda s: None))
+    assert found["independent_sums"] * steps == pytest.approx(found["accumulators"])
