@@ -348,10 +348,7 @@ class _Interpreter:
                 self.memory[s.buffer] = Memory(np.zeros(shape, s.buffer.dtype.numpy), False, self.task_global)
                 yield from self.execute(s.body)
             case S.Evaluate():
-                if s.value.op == "call":
-                    self.call(s.value, 0, used=False)
-                else:
-                    self.value(s.value, 0)
+                _ = self.call(s.value, 0, used=False) if s.value.op == "call" else self.value(s.value, 0)
             case S.While():
                 while self.value(s.condition, 0):
                     yield from self.execute(s.body)
