@@ -12,6 +12,7 @@ from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, prom
 from autosched.codegen.c_vector import VectorExpressions
 from autosched.codegen.c_vector_memory import NotVector, array_alignment
 from autosched.codegen.lanes import as_ramp, lane_of, piece_of
+from autosched.codegen.pocl import divides_now_and_then
 from autosched.codegen.together import Interleaved, interleaved
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
@@ -138,9 +139,9 @@ class Statements:
 
     def _hints(self, s: S.For) -> None:
         """A loop that partitioning cut off runs a few times, and vectors of it or copies of what is around take most of
-        the time that compiling takes."""
+        the time that compiling takes. Of others, vectors would be wrong."""
         d = self.x.dialect
-        if d.no_vectors and s.ragged:
+        if d.no_vectors and (s.ragged or divides_now_and_then(s)):
             self.line(d.no_vectors)
         if d.no_copies and any(isinstance(inner, S.For) and inner.ragged for inner in S.walk(s)):
             self.line(d.no_copies)

@@ -342,3 +342,31 @@ class TestValues:
         wanted = pixels.reshape(32, 3) * 2
         wanted[:, 0] = pixels.reshape(32, 3)[::-1, 0] + 1
         assert (found.reshape(32, 3) == wanted).all()
+
+
+@pytest.mark.parametrize("choose", [te.select, te.if_then_else])
+@pytest.mark.parametrize("n", [2, 5, 32])
+def test_what_is_read_elsewhere_under_a_condition(n: int, choose: Callable[..., Expr]) -> None:
+    """PoCL made vectors of the loop over j, and found out where the mirrored row is for none but the first lane."""
+    rows, columns = te.var("rows"), te.var("columns")
+    x = te.placeholder((rows, columns), "int16", name="x")
+    mirrored = te.mirror_interior(x)
+    y = te.compute((rows, columns), lambda i, j: choose(x[i, j] > 0, x[i, j], mirrored[i + 1, j]), name="y")
+    s, values_of = create_schedule(y), np.random.default_rng(0)
+    check([x, y], s, [values_of.integers(-99, 99, (n, 100)).astype("int16")])
+    assert "vectorize(disable)" in source(s, [x, y])
+
+
+def test_other_loops_are_left_to_the_compiler() -> None:
+    """Those that divide in any case, by a number, or by what is another one in each iteration."""
+    m, n = te.var("m"), te.var("n")
+    x, flags = te.placeholder((m, n), name="x"), te.placeholder((m, n), "bool", name="flags")
+    for body in (
+        lambda i, j: x[(i + 1) % m, j],
+        lambda i, j: te.select(flags[i, j], x[i // 12, j], 0.0),
+        lambda i, j: te.select(flags[i, j], x[i, (j + 3) % n], 0.0),
+    ):
+        y = te.compute((m, n), body, name="y")
+        s = create_schedule(y)
+        s[y].pragma("j", "loop_partition_hint", pragma_value=0)
+        assert "vectorize(disable)" not in source(s, [x, flags, y])
