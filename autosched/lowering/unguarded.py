@@ -18,7 +18,8 @@ from autosched.ir.visit import post_order, rewrite
 from autosched.lowering.reads import open_reads
 from autosched.te.tensor import IterVar
 
-#: Operators and operands of a condition that is asked in any case, at most.
+#: Operators and operands of each of two conditions that are asked in any case, at most. Of long chains whose steps use
+#: the one before twice, code would be as long as their depth to the third power.
 MOST_ASKED = 32
 
 
@@ -40,7 +41,7 @@ def ask_together(body: tuple[Expr, ...], axes: Sequence[IterVar]) -> tuple[Expr,
         if e.op not in ("and", "or") or not _guards_nothing(e.args[1], doubtful):
             return None
         *before, last = _sides(e.op, args[0])
-        if not _reads(last):
+        if not _reads(last) or len(post_order(last)) > MOST_ASKED:
             return None
         together = (minimum if e.op == "and" else maximum)(last, args[1])
         return (logical_and if e.op == "and" else logical_or)(*before, together)
