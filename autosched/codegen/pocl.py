@@ -155,8 +155,8 @@ def divides_now_and_then(loop: For) -> bool:
 
     for j: y[j] = x[j] > 0 ? x[j] : x[i % n]   ->   `vectorize(disable)`
 
-    A vector of iterations computes it once, which the LLVM of PoCL 3.0 does only where the first one needs it. The others
-    take whatever there is.
+    A vector of iterations computes it once, which the LLVM of PoCL 3.0 does only where the first one needs it. The
+    others take whatever there is.
     """
     bound = {s.var for s in walk(loop) if isinstance(s, For | Let)}
     return any(

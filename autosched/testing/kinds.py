@@ -12,8 +12,9 @@ import numpy as np
 
 from autosched import te
 from autosched.ir.dtype import SCALAR_DTYPES
-from autosched.ir.expr import Expr, const, is_const, variables
+from autosched.ir.expr import Expr, const, is_const
 from autosched.te.tensor import Tensor
+from autosched.testing.elsewhere import chosen, divided
 from autosched.testing.externs import opaque
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
 from autosched.testing.reductions import mask_of, of_one_input, product_with, sums_so_far, weighted_rows
@@ -160,30 +161,6 @@ def gathered(m: Maker) -> Tensor | None:
         return m.read(a, [clamp(place, a.shape[0]), *i[b.ndim :]])
 
     return m.stage([*b.shape, *rest], body, m.size_of(a)) if b.ndim + len(rest) <= 3 else None
-
-
-_DIVISIONS: tuple[Callable[[Expr, object], Expr], ...] = (te.floordiv, te.floormod, te.truncdiv, te.truncmod)
-
-
-def divided(m: Maker) -> Tensor | None:
-    """Elements at quotients and remainders by numbers and sizes of either sign, with these added."""
-    a = m.pick()
-    axis = m.rng.randrange(a.ndim)
-    if not m.lengths(a.shape)[axis]:
-        return None
-    sizes = sorted({v for d in a.shape for v in variables(d)}, key=lambda v: v.name)
-    by: Sequence[Expr] = [const(k) for k in (1, 2, 3, 5)] + [v + 1 for v in sizes]
-    divisor = m.rng.choice((1, -1, -1)) * m.rng.choice(by)
-    operation, scale, shift = m.rng.choice(_DIVISIONS), m.rng.choice((1, 1, 3, -1)), m.rng.choice((0, 0, 1, -4, 7))
-    wraps, adds = m.rng.random() < 0.4, m.rng.random() < 0.4
-
-    def body(*i: Expr) -> object:
-        x = operation(scale * i[axis] + shift, divisor)
-        at = te.floormod(x, a.shape[axis]) if wraps else clamp(x, a.shape[axis])
-        element = m.read(a, [at if k == axis else e for k, e in enumerate(i)])
-        return element + x.astype(a.dtype) if adds and not a.dtype.is_bool else element
-
-    return m.stage(a.shape, body, m.size_of(a) + 3 * MAX_ELEMENTS)
 
 
 def row_reduced(m: Maker) -> Tensor | None:
@@ -592,8 +569,8 @@ def slope(m: Maker) -> Tensor | None:
 #: The kinds that stages are drawn from, each as often as it stands here.
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
-    blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, divided, row_reduced, matmul,
-    matmul, of_one_input, of_one_input,
+    blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, chosen,
+    row_reduced, matmul, matmul, of_one_input, of_one_input,
     *(convolved,) * 3, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, scattered, several, extreme,
     of_pairs, reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,
