@@ -67,9 +67,8 @@ class Short:
         """Whether a dimension of that length is short."""
         if self.whole >= self.below:
             return size < self.below
-        return logical_and(
-            size < self.below, logical_or(size < self.whole, compare("ne", floormod(size, self.lanes), 0))
-        )
+        has_rest = compare("ne", floormod(size, self.lanes), 0)
+        return logical_and(size < self.below, logical_or(size < self.whole, has_rest))
 
     def __str__(self) -> str:
         text = f"{self.size} < {self.below}"
@@ -126,7 +125,8 @@ def choices_by_model(
         return
     found: list[Short] = []
     for name in unknown[:MOST_SHORT]:
-        space = with_default(space.at(_with_one_short(at, name, unknown)), at)
+        sizes = _with_one_short(at, name, unknown)
+        space = with_default(space.at(sizes), sizes)
         if (one := _where_short(space, prior, best, name, at[name])) is not None:
             found.append(one)
             yield replace(best.named(expected), short=tuple(sorted(found, key=lambda x: x.below))), ""

@@ -341,6 +341,8 @@ def with_parts(s: Stmt, exprs: Sequence[Expr], inner: Sequence[Stmt]) -> Stmt:
     """
     if isinstance(s, Seq):
         return seq(*inner)
+    if not exprs and not inner:
+        return s
     given: list[Any] = []
     values, below = iter(exprs), iter(inner)
     for name, kind in _MADE_OF[type(s)]:
