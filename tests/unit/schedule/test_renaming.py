@@ -67,6 +67,14 @@ def test_names_that_hold_each_other() -> None:
     ]
 
 
+def test_loops_go_by_the_names_of_their_own_stage() -> None:
+    """Axes of two stages may have had one name: a loop of the host of `compute_at` is one of the host."""
+    before, after = [["x"], ["b", "i"], ["c", "i"]], [["x"], ["b", "p"], ["c", "q"]]
+    trace = [["split", "c", "i", {"factor": 4}], ["compute_at", "b", "c", "i.outer"], ["vectorize", "b", "i"]]
+    expected = [["split", "c", "q", {"factor": 4}], ["compute_at", "b", "c", "q.outer"], ["vectorize", "b", "p"]]
+    assert renamed(trace, before, after) == expected
+
+
 def test_what_is_not_renamed() -> None:
     trace = [["parallel", "b", "i"]]
     assert renamed(trace, [["b", "i"]], [["b", "i"]]) is trace
