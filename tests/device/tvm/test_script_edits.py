@@ -247,9 +247,23 @@ def running(A: T.Buffer((8, 12), "float32"), D: T.Buffer((8, 12), "float32")):
             D[vi, vj] = B[7 - vi, vj]
 
 
+@T.prim_func
+def read_before(A: T.Buffer((8, 12), "float32"), D: T.Buffer((8, 12), "float32"), P: T.Buffer((8, 12), "float32")):
+    for i in range(8):
+        for j in range(12):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = P[vi, vj] * T.float32(2)
+        for j in range(12):
+            with T.block("P"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                P[vi, vj] = T.if_then_else(vj < 7, A[vi, vj], T.float32(0))
+
+
 @pytest.mark.parametrize(
     ("f", "call", "why"),
     [
+        (read_before, lambda s: s.decompose_padding("P", loop(s, "P")), "P is read in i before P writes it"),
         (padded, lambda s: s.decompose_padding("C", loop(s, "C")), "C does more than store one value"),
         (padded, lambda s: s.decompose_padding("D", loop(s, "D")), "D stores no choice"),
         (padded, lambda s: s.decompose_padding("P", loop(s, "C")), "i is no loop around P"),
