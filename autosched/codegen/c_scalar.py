@@ -332,7 +332,7 @@ def _division(x: Expressions, e: Expr) -> Code:
 def _min_max(x: Expressions, e: Expr) -> Code:
     a, b = x.values(e)
     if e.dtype.is_bool:
-        return infix("&&" if e.op == "min" else "||", a, b, "int32", TRUTH)
+        return infix("&" if e.op == "min" else "|", a, b, "int32", TRUTH)
     a, b, ctype = x.common(a, b, e.dtype)
     code = x.function(x.helpers.name(e.op, ctype), ctype, a, b)
     return code if e.dtype.is_float else replace(code, range=RULES[e.op](a.range, b.range))

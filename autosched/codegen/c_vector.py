@@ -227,9 +227,12 @@ class VectorExpressions(VectorMemory):
     def _splat(self, e: Expr, lanes: int) -> Code:
         code = self.x.value(e)
         if e.dtype.is_bool:
-            ctype = f"int32x{lanes}"
-            text = {"true": "-1", "false": "0"}.get(code.text, f"-{code.at(ATOM)}")
-            return Code(self.d.splat.format(type=self.type_name(ctype), x=text), UNARY, ctype, mask=True)
+            # the LLVM of PoCL 3.0 cannot broadcast one lane of what it compares in vectors: of `-condition` it does
+            ctype, known = f"int32x{lanes}", {"true": -1, "false": 0}.get(code.text)
+            if known is not None:
+                return replace(self.constant(known, ctype), mask=True)
+            numbers = Code(self.d.splat.format(type=self.type_name(ctype), x=code.text), UNARY, ctype)
+            return replace(infix("!=", numbers, self.constant(0, ctype), ctype), mask=True)
         of = self.x.register(e.dtype).with_lanes(lanes)
         return Code(self.d.splat.format(type=self.dialect.type_name(of), x=code.text), UNARY, of)
 

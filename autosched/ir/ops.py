@@ -19,6 +19,9 @@ SPELLED: dict[str, str] = {}
 
 #: operators whose value is a buffer that they read, or hand to a function
 ACCESSES = frozenset(("load", "address", "view"))
+#: Of `and` and `or`, which do not look at their right side where the left one decides, the operators on truths that
+#: look at both.
+BOTH_SIDES = {"and": "min", "or": "max"}
 
 
 #: from |x| >= 2^first on, so many low bits of an integer may go for one that says whether they were zeros: what is left

@@ -46,6 +46,7 @@ from autosched.lowering.simplify_stmt import replace_exprs, simplify_stmt
 from autosched.lowering.storage import flatten_buffers, retarget, reuse_storage
 from autosched.lowering.stores import align_streams
 from autosched.lowering.tensorize import lower_intrinsics
+from autosched.lowering.truths import keep_truths_in_bytes
 from autosched.lowering.unroll import apply_hints, unroll_loops
 from autosched.lowering.vectorize import OnLanes, split_patterns, vectorize_loops
 from autosched.schedule.schedule import Constraint, Knob, Schedule
@@ -174,6 +175,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("simplify_flat", _simplify),
     ("vectorize", _on_body(vectorize_loops, Program.analyzer, _on_lanes)),
     ("stop_when_settled", _on_body(stop_when_settled, Program.analyzer, lambda p: _on_lanes(p).combine)),
+    ("keep_truths_in_bytes", _on_body(keep_truths_in_bytes)),
     ("unroll", _on_body(unroll_loops)),
     ("align_streams", _on_body(align_streams, Program.analyzer, only="llvm")),
     ("bind_threads", bind_threads),

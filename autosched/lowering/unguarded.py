@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autosched.ir.calls import is_opaque
-from autosched.ir.expr import Expr, logical_and, logical_or, maximum, minimum
+from autosched.ir.expr import Expr, binary, logical_and, logical_or
+from autosched.ir.ops import BOTH_SIDES
 from autosched.ir.visit import post_order, rewrite
 from autosched.lowering.reads import open_reads
 from autosched.te.tensor import IterVar
@@ -43,7 +44,7 @@ def ask_together(body: tuple[Expr, ...], axes: Sequence[IterVar]) -> tuple[Expr,
         *before, last = _sides(e.op, args[0])
         if not _reads(last) or len(post_order(last)) > MOST_ASKED:
             return None
-        together = (minimum if e.op == "and" else maximum)(last, args[1])
+        together = binary(BOTH_SIDES[e.op], last, args[1])
         return (logical_and if e.op == "and" else logical_or)(*before, together)
 
     return tuple(rewrite(e, change, done) for e in body)

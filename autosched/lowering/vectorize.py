@@ -90,6 +90,8 @@ MAX_STRIDE = 4
 #: Reductions whose lanes are combined, and by what; others run one by one.
 COMBINED = {op: op for op in ("add", "mul", "min", "max", "bitand", "bitor", "bitxor")}
 COMBINED |= {"and": "bitand", "or": "bitor"}
+#: the same for truths, on which these are the same operators
+_COMBINED_TRUTHS = COMBINED | {"min": "bitand", "max": "bitor"}
 
 
 @dataclass(frozen=True)
@@ -366,9 +368,8 @@ class _Lanes:
         step = right if left is old else left
         if not self.varies(step) or any(e.op == "load" and e.value in self.stored for e in post_order(step)):
             return None
-        return S.Store(
-            s.buffer, s.indices, rebuild(s.value, (old, E.combine_lanes(COMBINED[s.value.op], self.expr(step))))
-        )
+        combined = (_COMBINED_TRUTHS if old.dtype.is_bool else COMBINED)[s.value.op]
+        return S.Store(s.buffer, s.indices, rebuild(s.value, (old, E.combine_lanes(combined, self.expr(step)))))
 
     def dot(self, s: S.Store) -> Stmt | None:
         """Sums in lanes, to which products of neighbours are added at once, or None: four of 8-bit integers, or two of

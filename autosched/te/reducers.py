@@ -17,8 +17,9 @@ from autosched.ir.dtype import INT32, DType
 from autosched.ir.expr import Expr, as_expr, variables
 from autosched.ir.functions import FunctionOf
 from autosched.ir.node import order
+from autosched.ir.ops import BOTH_SIDES
 from autosched.ir.printer import checked_name
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, rewrite
 from autosched.te.reduction import BUILT_IN, Combiner, Reduction
 from autosched.te.tensor import ComputeOp, Element, IterVar, Several, Tensor, as_list, as_shape, axis_names, tag_of
 
@@ -114,7 +115,12 @@ def _combiner(
         raise UsageError(f"fcombine uses {foreign[0]!r}", asked=asked, legal="its two operands, and constants")
     if not_constant := [e for e in parts[1] if e.op != "const"]:
         raise UsageError(f"fidentity gives {not_constant[0]!r}", asked=asked, legal="a constant: te.const(0, dtype)")
-    return Combiner(name, left, right, *parts)
+    return Combiner(name, left, right, tuple(map(_looking_at_both, parts[0])), parts[1])
+
+
+def _looking_at_both(e: Expr) -> Expr:
+    """`e`, which reads nothing, with `and` and `or` that look at both of their sides: there is nothing to guard."""
+    return rewrite(e, lambda n, args: ir.make(BOTH_SIDES[n.op], n.dtype, args) if n.op in BOTH_SIDES else None)
 
 
 def _operand_names(fcombine: Callable[..., Any], name: str) -> list[str]:
@@ -357,30 +363,28 @@ def _position(axes: Sequence[IterVar]) -> Expr:
 argmax = _arg("argmax", lambda a, b: a > b, lambda t: ir.const(t.min, t))
 argmin = _arg("argmin", lambda a, b: a < b, lambda t: ir.const(t.max, t))
 
-# What is new comes first: it is read in any case then, in whole vectors.
-_ALL = comm_reducer(lambda x, y: ir.logical_and(y, x), lambda t: ir.const(True, t), "all")
-_ANY = comm_reducer(lambda x, y: ir.logical_or(y, x), lambda t: ir.const(False, t), "any")
-
-
 def all(*conditions: object, axis: object = None, where: object = None, init: object = None) -> Expr:
     """True where every condition holds; with `axis`, whether the one condition does at all its points."""
     if axis is None:
         return ir.logical_and(*(c for given in conditions for c in as_list(given)))
-    return _ALL(_condition("all", conditions), axis, where, init)
+    return _whether("all", "min", conditions, axis, where, init)
 
 
 def any(*conditions: object, axis: object = None, where: object = None, init: object = None) -> Expr:
     """True where some condition holds; with `axis`, whether the one condition does at any of its points."""
     if axis is None:
         return ir.logical_or(*(c for given in conditions for c in as_list(given)))
-    return _ANY(_condition("any", conditions), axis, where, init)
+    return _whether("any", "max", conditions, axis, where, init)
 
 
-def _condition(name: str, conditions: tuple[object, ...]) -> Expr:
+def _whether(
+    name: str, combiner: str, conditions: tuple[object, ...], axis: object, where: object, init: object
+) -> Expr:
+    """The reduction of one condition by the operator on truths that looks at both of its sides."""
     if len(conditions) != 1:
         legal = f"one, such as te.{name}(a[k] > 0)"
         raise UsageError(f"{len(conditions)} conditions", asked=f"te.{name}(..., axis=...)", legal=legal)
-    return ir.cast("bool", as_expr(conditions[0]))
+    return _reductions(combiner, f"te.{name}", (ir.cast("bool", as_expr(conditions[0])),), axis, where, init)[0]
 
 
 # -- reductions turned around: each point finds its element ----------------------------------------

@@ -16,6 +16,7 @@ from autosched.ir.expr import Expr, const, is_const
 from autosched.te.tensor import Tensor
 from autosched.testing.elsewhere import chosen, divided
 from autosched.testing.externs import opaque
+from autosched.testing.logic import logical
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
 from autosched.testing.reductions import mask_of, of_one_input, product_with, sums_so_far, weighted_rows
 from autosched.testing.tiles import dot
@@ -574,4 +575,5 @@ KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     *(convolved,) * 3, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, scattered, several, extreme,
     of_pairs, reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,
+    logical, logical,
 )  # fmt: skip

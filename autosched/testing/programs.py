@@ -36,8 +36,8 @@ class RandomProgram:
         for t in self.args:
             if isinstance(t.op, PlaceholderOp):
                 shape = [length_of(d, self.sizes) for d in t.shape]
-                low = 0 if t.dtype.kind == "uint" else -4
-                array = draw.integers(low, 4, shape, endpoint=True).astype(t.dtype.numpy)
+                low, high = (0, 1) if t.dtype.is_bool else (0, 4) if t.dtype.kind == "uint" else (-4, 4)
+                array = draw.integers(low, high, shape, endpoint=True).astype(t.dtype.numpy)
                 if t.name.startswith(SPECIAL):
                     replaced = draw.random(shape) < 0.5
                     array = np.where(replaced, draw.choice(np.array(_SPECIAL_VALUES, array.dtype), shape), array)

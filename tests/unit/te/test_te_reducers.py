@@ -13,6 +13,7 @@ import pytest
 from autosched import te
 from autosched.errors import RecordError, UsageError
 from autosched.te import Tensor
+from autosched.te.reducers import takes_any_order
 
 n, m = te.var("n"), te.var("m")
 A = te.placeholder((n, m), "int32", name="A")
@@ -163,6 +164,17 @@ def test_any_and_all_of_an_axis() -> None:
 def several() -> list[Tensor]:
     total, product, more = te.compute((n, m), lambda i, j: (A[i, j] + 1, A[i, j] * B[i], A[i, j] > B[i]), name="T")
     return [A, B, total, product, more]
+
+
+def test_logic_in_a_combiner_looks_at_both_sides() -> None:
+    """It guards nothing, and what asks one side after the other is not made of vectors."""
+    some = te.comm_reducer(lambda x, y: te.any(x, y), lambda t: te.const(False, t), "some")
+    r = k()
+    s = te.compute((n,), lambda i: some(A[i, r] > 2, axis=r), "S")
+    (result,) = s.op.body[0].value.combiner.result
+    assert result.op == "max"
+    assert takes_any_order(s.op.body[0].value.combiner)
+    np.testing.assert_array_equal(run([A, s], VALUES)[0], (VALUES > 2).any(axis=1))
 
 
 def test_several_outputs() -> None:
