@@ -363,6 +363,7 @@ def _position(axes: Sequence[IterVar]) -> Expr:
 argmax = _arg("argmax", lambda a, b: a > b, lambda t: ir.const(t.min, t))
 argmin = _arg("argmin", lambda a, b: a < b, lambda t: ir.const(t.max, t))
 
+
 def all(*conditions: object, axis: object = None, where: object = None, init: object = None) -> Expr:
     """True where every condition holds; with `axis`, whether the one condition does at all its points."""
     if axis is None:
