@@ -397,7 +397,7 @@ def _math(x: Expressions, e: Expr) -> Code:
     elif e.op == "nextafter" and half is not None:
         return x.function(x.helpers.next_half(half, e.dtype), ctype, *args)
     else:
-        name = x.helpers.name(e.op, ctype) if e.op == "sigmoid" else x.dialect.function_name(e.op, ctype)
+        name = x.helpers.math(e.op, dtype(ctype), len(args))
     return x.typed(x.function(name, ctype, *args), e.dtype)
 
 

@@ -244,24 +244,30 @@ _FLOAT = {
 }}""",
     # gcc makes a square root of it in vectors, which is something else of -inf and of -0
     "pow_half": "{f} {t} pow_half_{n}({t} a) {{ return a == -{inf} ? {inf} : {sqrt}(a) + 0; }}",
+    # exact: see `llvm_math`. OpenCL's quotient may be a little too small, too. This and the next two serve vectors, too
+    "fmod": """\
+{f} {t} fmod_{n}({t} a, {t} b) {{
+  const {t} x = {abs}(a), y = {abs}(b), q = {trunc}(x / y);
+  if ({any}(!(q < {few}))) return {fmod};
+  {t} r = {fma}(-q, y, x);
+  r = r < 0 ? r + y : r >= y ? {fma}(-(q + 1), y, x) : r;
+  return {copysign}(q == 0 ? x : r, a);
+}}""",
     # NumPy's definitions: the remainder is exact and has the divisor's sign, the quotient follows from it
     "floormod": """\
 {f} {t} floormod_{n}({t} a, {t} b) {{
-  const {t} r = {fmod}(a, b);
-  if (b == 0) return r;
-  if (r == 0) return {copysign}(r, b);
-  return (r < 0) != (b < 0) ? r + b : r;
+  const {t} r = {fmod}(a, b), moved = (r < 0) != (b < 0) ? r + b : r;
+  return b == 0 ? r : r == 0 ? {copysign}(r, b) : moved;
 }}""",
     "floordiv": """\
 {f} {t} floordiv_{n}({t} a, {t} b) {{
-  if (b == 0) return a / b;
-  const {t} r = {fmod}(a, b);
-  const {t} q = (a - r) / b - (r != 0 && (r < 0) != (b < 0) ? 1 : 0);
-  if (q == 0) return {copysign}(q, a / b);
-  const {t} whole = {floor}(q);
-  return q - whole > ({t})0.5 ? whole + 1 : whole;
+  const {t} r = {fmod}(a, b), plain = (a - r) / b;
+  const {t} q = r != 0 && (r < 0) != (b < 0) ? plain - 1 : plain, whole = {floor}(q);
+  const {t} near = q - whole > ({t})0.5 ? whole + 1 : whole;
+  return b == 0 ? a / b : q == 0 ? {copysign}(q, a / b) : near;
 }}""",
 }
+_CALLED = ("exp", "fmod", "floor", "trunc", "abs", "copysign", "sqrt")
 _SATURATE = "{f} {t} saturate_{n}_{sn}({s} a) {{ return {saturated}; }}"
 _CLIP = """\
 {f} {t} saturate_{t}_{s}({s} a) {{
@@ -393,9 +399,9 @@ class Helpers:
 
     def math(self, op: str, of: DType, count: int) -> str:
         """The function for the math operator `op` on `count` operands of type `of`, scalars or vectors."""
-        if op == "sigmoid":
+        if op in ("sigmoid", "fmod"):
             return self.name(op, str(of))
-        function = self._dialect.math[op]
+        function = self._dialect.function_name(op, of.scalar)
         if of.lanes == 1 or not self._lane:
             return function
         if op in _PREDICATES:
@@ -414,10 +420,27 @@ class Helpers:
             op = op.replace("floor", "trunc")
         words = {"t": self._dialect.type_name(of), "bits": str(of.bits)}
         words["u"] = self._dialect.type_name(unsigned(of)) if of.is_integer else ""
-        words |= {f: self._dialect.function_name(f, of.scalar) for f in ("exp", "fmod", "floor", "copysign", "sqrt")}
+        words |= {f: self._dialect.function_name(f, of.scalar) for f in _CALLED}
+        if of.is_float:
+            words |= self._remainder_words(op, of)
         words["inf"] = self._dialect.infinity
         words["clz"] = self._dialect.clz.format(x=f"({words['u']})a", bits=of.bits)
         return self._define(op, words["t"], table[op], words | {"popcount": self._dialect.popcount})
+
+    def _remainder_words(self, op: str, of: DType) -> dict[str, str]:
+        """What the templates of remainders call: the last resort of `fmod` is the language's function, lane by lane."""
+        d = self._dialect
+        if op != "fmod":
+            return {"fmod": self.name("fmod", str(of))} if op in ("floordiv", "floormod") else {}
+        words = {"fma": f"fma{d.float_suffix if of.scalar == 'float32' else ''}", "any": ""}
+        words["few"] = literal(2.0**20 if of.scalar == "float32" else 2.0**50, of.scalar, d).text
+        function = d.function_name("fmod", of.scalar)
+        words["fmod"] = f"{function}(a, b)"
+        if of.lanes > 1 and d.vectors is not None:
+            element = d.vectors.element.format
+            lanes = ", ".join(f"{function}({element(x='a', i=i)}, {element(x='b', i=i)})" for i in range(of.lanes))
+            words |= {"any": "any", "fmod": d.vectors.splat.format(type=d.type_name(of), x=lanes)}
+        return words
 
     def saturate(self, to: DType, source: DType) -> str:
         """The function that converts a float to the integer type `to`, cut off at its ends."""

@@ -369,9 +369,12 @@ def _arithmetic(v: VectorExpressions, e: Expr) -> Code:
 
 
 def _division(v: VectorExpressions, e: Expr) -> Code:
+    if e.dtype.is_float:
+        a, b = v.operands(e)
+        return Code(f"{v.x.helpers.name(e.op, a.ctype)}({a.text}, {b.text})", ATOM, a.ctype)
     divisor = _constant_lane(e.args[1])
     floors = e.op.startswith("floor") and e.dtype.kind == "int"
-    if e.dtype.is_float or divisor is None or divisor <= 0 or floors:
+    if divisor is None or divisor <= 0 or floors:
         raise NotVector
     a, b = v.operands(e)
     return infix("%" if e.op.endswith("mod") else "/", a, b, a.ctype)
@@ -500,8 +503,6 @@ def _math(v: VectorExpressions, e: Expr) -> Code:
         raise NotVector  # a function for each lane takes operands of one type
     if e.op == "nextafter" and v.x.half(e.dtype):
         raise NotVector
-    if e.op == "fmod" and e.dtype.scalar == "float64":
-        raise NotVector  # PoCL's for vectors gives other numbers, NaN or no end, where the quotient is large
     args = v.operands(e)
     of = dtype(args[0].ctype)
     if e.op == "isnan" and not v.d.lane:

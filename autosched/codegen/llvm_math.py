@@ -1,4 +1,5 @@
-"""Mathematical functions as code of whole vectors: no table, and no call or branch but for far angles.
+"""Mathematical functions as code of whole vectors: no table, and no call or branch but for far angles
+and quotients.
 
 Each function becomes one small LLVM function for each type that asks for it, which LLVM inlines. The
 same formula serves one lane and any number of them, so a loop's scalar rest gives the bits its vectors
@@ -8,7 +9,7 @@ Arguments are reduced to a short interval (W. J. Cody, W. Waite, "Software Manua
 Functions", 1980), where a polynomial is as exact as the type; `experiments/fit_math.py` fits it. Largest
 errors seen, in units of the last place (every 64th float32, and float64 at random):
 
-    exp 1.6, exp2 1.6, exp10 1.8, log 1.0, log2 1.7, log10 2.8, log1p 1.6, tanh 2.6, erf 1.2, sin 1.6, cos 1.5
+    exp 1.6, exp2 1.6, exp10 1.8, log 1.0, log2 1.7, log10 2.8, log1p 1.6, tanh 2.6, erf 1.2, sin 1.6, cos 1.5, fmod 0
 """
 
 from __future__ import annotations
@@ -120,20 +121,22 @@ class _Formula:
     def copysign(self, x: Value, sign: Value) -> Value:
         return self.w.intrinsic("copysign", self.of, [x, sign])
 
-    def rarely(self, condition: Value, name: str, x: Value, usual: Value) -> Value:
-        """Select C's function `name` of x in the few lanes where the condition holds, else `usual`."""
+    def rarely(self, condition: Value, name: str, args: Sequence[Value], usual: Value) -> Value:
+        """Select C's function `name` in the few lanes where the condition holds, else `usual`."""
         w, kind, symbol = self.w, register_type(self.of), f"math.{name}.rare.{mangled(self.of)}"
         if w.module.first(symbol):
-            inner = Writer(w.module)
-            inner.do(f"ret {typed(by_lanes(inner, name, self.of, [Value('%x', self.of)]))}")
-            inner.finish(f"define internal {kind} @{symbol}({kind} %x) noinline cold nounwind willreturn memory(none)")
+            inner, parameters = Writer(w.module), [Value(f"%x{i}", self.of) for i in range(len(args))]
+            inner.do(f"ret {typed(by_lanes(inner, name, self.of, parameters))}")
+            header = f"define internal {kind} @{symbol}({', '.join(map(typed, parameters))})"
+            inner.finish(f"{header} noinline cold nounwind willreturn memory(none)")
         some = condition if self.of.lanes == 1 else w.intrinsic("vector.reduce.or", BOOL, [condition])
         weights = w.module.metadata('!{!"branch_weights", i32 1, i32 2000}')
         before, rare, joined = w.block, w.label("rare"), w.label("joined")
         w.branch(some.ref, rare, joined, f", !prof {weights}")
         w.start(rare)
         with w.scope():
-            chosen = w.select(condition, w.op(f"call {kind} @{symbol}({typed(x)})", self.of), usual)
+            called = w.op(f"call {kind} @{symbol}({', '.join(map(typed, args))})", self.of)
+            chosen = w.select(condition, called, usual)
         w.jump(joined)
         w.start(joined)
         return w.fresh(f"phi {kind} [ {usual.ref}, %{before} ], [ {chosen.ref}, %{rare} ]", self.of)
@@ -348,9 +351,27 @@ def _angle(name: str, ahead: int) -> Callable[[_Formula, Value], Value]:
         if name == "sin":  # an odd function
             sign = f.w.binary("xor", sign, f.integer("and", f.bits(x), -1 << (f.of.bits - 1)))
         near = f.from_bits(f.w.binary("xor", f.bits(f.w.select(odd, cosine, sine)), sign))
-        return near if f.is_usual else f.rarely(f.compare("ogt", size, _FAR), name, x, near)
+        return near if f.is_usual else f.rarely(f.compare("ogt", size, _FAR), name, [x], near)
 
     return formula
+
+
+# -- remainders -----------------------------------------------------------------------------------
+
+
+def _fmod(f: _Formula, a: Value, b: Value) -> Value:
+    """|a| - q * |b| with the sign of a, where q is the integer part of |a| / |b|. Exact, as C's.
+
+    A quotient below 2^mantissa is rounded up to the next integer at most: the difference is below zero then, and in
+    each case a multiple of b's last place between -|b| and |b|, which is a number. Larger ones, division by zero and
+    what is not finite are left to the C library; `q = 0` stands for an infinite b, too.
+    """
+    size, by = f.abs(a), f.abs(b)
+    q = f.w.intrinsic("trunc", f.of, [f.div(size, by)])
+    rest = f.fma(f.mul(q, -1.0), by, size)
+    rest = f.select(f.compare("olt", rest, 0.0), f.add(rest, by), rest)
+    near = f.copysign(f.select(f.compare("oeq", q, 0.0), size, rest), a)
+    return f.rarely(f.compare("uge", q, 2.0**f.mantissa), "fmod", [a, b], near)
 
 
 #: (operator, bits of the type) -> its formula
@@ -367,6 +388,7 @@ INLINE: dict[tuple[str, int], Callable[..., Value]] = {
             ("log2", _logarithm(_binary)),
             ("log10", _logarithm(_decimal)),
             ("log1p", _log1p),
+            ("fmod", _fmod),
         )
     },
     ("erf", 32): _erf,

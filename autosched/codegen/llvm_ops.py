@@ -318,10 +318,14 @@ def _needs_step(w: Writer, remainder: Value, b: Value) -> Value:
 # -- floats: NumPy's npy_divmod -------------------------------------------------------------------
 
 
+def _fmod(w: Writer, of: DType, args: Sequence[Value]) -> Value:
+    return inlined(w, "fmod", of, args) or w.binary("frem", *args)
+
+
 def _signed_remainder(w: Writer, a: Value, b: Value) -> tuple[Value, Value, Value]:
     """NumPy's remainder for b != 0, whether it was moved by `b`, and the plain C remainder."""
     zero = constant(0.0, a.dtype)
-    plain = w.binary("frem", a, b)
+    plain = _fmod(w, a.dtype, [a, b])
     nonzero = w.compare("une", plain, zero)
     below = w.binary("xor", w.compare("olt", b, zero), w.compare("olt", plain, zero))
     moved = w.binary("and", nonzero, below)
@@ -529,7 +533,7 @@ LLVM_OPS: dict[str, Row] = {
     "isnan": lambda w, of, args: w.compare("uno", args[0], args[0]),
     "isinf": _classify("oeq"),
     "isfinite": _classify("olt"),
-    "fmod": lambda w, of, args: w.binary("frem", *args),
+    "fmod": _fmod,
     "nextafter": next_after,
     "ldexp": scale_by_power,
 }
