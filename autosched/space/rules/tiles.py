@@ -472,7 +472,9 @@ class _Tiling:
             row, column = panels.split(k, factor=self.lanes)
             vector, lane = panels.split(element, factor=self.lanes)
             panels.reorder(*tasks, vector, row, column, lane)
-            panels.unroll(column)
+            # a square of lanes, turned in registers by LLVM's code; of bytes, PoCL compiles its 4096 loads for minutes
+            if not self.plan.target.is_gpu_style or a.tensor.dtype.bytes >= 4:
+                panels.unroll(column)
             panels.vectorize(lane)
         else:
             panels.unroll(element)
