@@ -192,7 +192,10 @@ def _has_gaps(body: S.Stmt) -> bool:
     found: defaultdict[tuple[S.Buffer, Expr, int, Poly], set[int]] = defaultdict(set)
 
     def visit(s: S.Stmt, loops: tuple[S.For, ...]) -> None:
-        for e in post_order(S.expressions(s)):
+        parts = S.expressions(s)
+        if any(e.dtype.lanes > MOST_COPIES for e in parts):  # a loop over lanes, which gcc makes vectors of instead
+            return
+        for e in post_order(parts):
             if e.op == "load" and e.dtype.lanes == 1 and e.dtype.bytes <= 2:
                 _note(analyzer.poly(e.args[0]), e.value, loops, found)
         around = (*loops, s) if isinstance(s, S.For) else loops
