@@ -22,8 +22,8 @@ from autosched.target import Target
 
 Array = np.ndarray[Any, Any]
 
-#: `llvm vectors`: every loop of a row written element by element runs in vectors of 8
-BACKENDS = ("reference", "interpreter", "llvm", "llvm vectors", "c", "opencl")
+#: `.. vectors`: every loop of a row written element by element runs in vectors of 8
+BACKENDS = ("reference", "interpreter", "llvm", "llvm vectors", "c", "c vectors", "opencl", "opencl vectors")
 LANES = 8
 #: three inputs and an output each: OpenCL promises 1024 bytes of arguments
 ROWS_OF_A_KERNEL = 30
@@ -122,10 +122,10 @@ def _together(rows: Sequence[Row]) -> list[list[int]]:
 def _results(backend: str, args: list[te.Tensor], arrays: list[Array], strict: bool) -> Sequence[Array]:
     if backend == "reference":
         return te.reference(args, arrays)
-    kind = {"interpreter": "llvm", "llvm vectors": "llvm"}.get(backend, backend)
+    kind = "llvm" if backend == "interpreter" else backend.removesuffix(" vectors")
     target = Target(kind, strict=strict)
     s = default_schedule(args, target)
-    if backend == "llvm vectors":
+    if backend.endswith(" vectors"):
         s = create_schedule(args)
         for stage in s.stages:
             if stage.name.startswith("rows"):

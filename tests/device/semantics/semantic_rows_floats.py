@@ -175,7 +175,17 @@ def _remainders(t: str) -> list[Row]:
             of(t, 0, -1, INF, -INF, NAN),
         ),
         each("float.remainder", [of(t, 1, INF, 1), of(t, INF, 2, 0)], te.fmod, of(t, 1, NAN, NAN)),
+        each("float.remainder", [*_far_apart(t)], te.fmod, np.fmod(*_far_apart(t))),
     ]
+
+
+def _far_apart(t: str) -> tuple[Array, Array]:
+    """Dividends and divisors whose quotients are as large as can be; remainders are exact all the same."""
+    if t == "bfloat16":
+        return of(t, 1, 3, -7, 3e38), of(t, 2.0**-9, 1e-3, 0.3, 0.7)
+    limits = np.finfo(t)
+    large = [limits.max, -limits.max, limits.max / 3, 1, -3, 1]
+    return of(t, *large), of(t, 3, 0.7, limits.tiny, limits.smallest_subnormal * 3, limits.tiny * 1.5, 1e-3)
 
 
 ZEROS = [row for t in FLOATS for row in (*_zeros(t), *_remainders(t))]

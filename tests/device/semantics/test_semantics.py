@@ -26,7 +26,7 @@ from autosched.te.rounding import EXACT, Rounding, roundings
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "semantics.md"
 #: rules that tests below show
 SHOWN: set[str] = set()
-COMPILED = ("llvm", "llvm vectors", "c", "opencl")
+COMPILED = BACKENDS[2:]
 
 
 def shows(*rules: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
