@@ -35,8 +35,8 @@ class PluginKind:
     builtins: Mapping[str, str]
     methods: tuple[str, ...]
     what: str = "class"
-    attributes: tuple[str, ...] = ()  #: what each instance must have beside the methods
     legal: str = ""  #: what to say of one that lacks a method; by default, which it must have
+    attributes: tuple[str, ...] = ()  #: what each instance must have beside the methods
 
     @property
     def example(self) -> str:
