@@ -497,8 +497,6 @@ def _math(v: VectorExpressions, e: Expr) -> Code:
         raise NotVector  # a function for each lane takes operands of one type
     if e.op == "nextafter" and v.x.half(e.dtype):
         raise NotVector
-    if e.op == "fmod" and e.dtype.scalar == "float64":
-        raise NotVector  # PoCL's for vectors gives other numbers, NaN or no end, where the quotient is large
     args = v.operands(e)
     of = dtype(args[0].ctype)
     if e.op == "isnan" and not v.d.lane:
