@@ -12,7 +12,7 @@ if __name__ == "__main__":
         status = main()
     except KeyboardInterrupt:  # while modules were still loading; `main` handles the rest
         status = 130
-    # Python remembers that the evaluation of a text, such as the making of a dataclass is, was interrupted, and would end
-    # this program as Ctrl-C does, whatever the status. The next text, here that of a tuple's class, makes it forget.
+    # Python remembers that the evaluation of a text was interrupted, as in the making of a dataclass, and would end
+    # this program as Ctrl-C does, whatever the status. The next text, that of a tuple's class, makes it forget.
     namedtuple("Nothing", ())
     sys.exit(status)
