@@ -32,8 +32,9 @@ def names_of(args: Sequence[Tensor]) -> list[list[str]]:
     >>> names_of([A, te.compute((4,), lambda i: A[i] + 1, name="B")])
     [['A'], ['B', 'i']]
     """
-    s = create_schedule(list(args))
-    return [[s.stage(op).name, *(a.name for a in _axes(op))] for op in Graph.of(args).ops]
+    stages = {stage.op: stage.name for stage in create_schedule(list(args)).stages}
+    # an input that nothing reads has no stage
+    return [[stages.get(op, op.name), *(a.name for a in _axes(op))] for op in Graph.of(args).ops]
 
 
 def under_own_names(trace: Any, names: Sequence[Sequence[str]] | None, args: Sequence[Tensor]) -> Any:
