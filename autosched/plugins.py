@@ -36,6 +36,7 @@ class PluginKind:
     methods: tuple[str, ...]
     what: str = "class"
     legal: str = ""  #: what to say of one that lacks a method; by default, which it must have
+    attributes: tuple[str, ...] = ()  #: what each instance must have beside the methods
 
     @property
     def example(self) -> str:
@@ -92,11 +93,20 @@ def construct(kind: PluginKind, name: str, *args: Any, options: Mapping[str, Any
     made_by = load_class(kind, name)
     _check_options(kind, name, made_by, options, common)
     try:
-        return made_by(*args, **common, **options)
+        made = made_by(*args, **common, **options)
     except AutoschedError:
         raise
     except Exception as error:
         raise _error(kind, name, f"its constructor raised {_told(error)}") from error
+    for attribute in kind.attributes if made is not None else ():  # `none` is no model
+        try:
+            getattr(made, attribute)
+        except AttributeError:
+            legal = f"a {kind.noun} has the attributes {', '.join(kind.attributes)}"
+            raise _error(kind, name, f"it is not a {kind.noun}: it lacks {attribute}", legal) from None
+        except Exception as error:
+            raise _error(kind, name, f"its attribute {attribute} raised {_told(error)}") from error
+    return made
 
 
 def option_defaults(made_by: Callable[..., Any]) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ def exit_status(error: BaseException, as_json: bool = False) -> int:
     if isinstance(error, BrokenPipeError):
         _discard_output()
         return _CLOSED_PIPE
-    status, message = _told(error)
+    status, message = _told(_interrupt_in(error) or error)
     with suppress(OSError):  # nobody is left to tell
         if os.environ.get("AUTOSCHED_DEBUG", "0") not in ("", "0"):
             traceback.print_exception(error, file=sys.stderr)
@@ -46,6 +46,14 @@ def exit_status(error: BaseException, as_json: bool = False) -> int:
     if isinstance(error, OSError):
         _discard_output()
     return status
+
+
+def _interrupt_in(error: BaseException) -> KeyboardInterrupt | None:
+    """The interrupt that an error was made of, as Python 3.11 makes one where a class was about to name its parts."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__cause__
+    return found
 
 
 def _told(error: BaseException) -> tuple[int, str]:

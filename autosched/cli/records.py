@@ -25,6 +25,7 @@ from autosched.records import (
     best_of_each,
     find_files,
     find_folders,
+    is_newer,
     latest,
     ranked,
     read_files,
@@ -80,6 +81,8 @@ def _placed(found: dict[Any, Record], contents: LogContents) -> list[tuple[Recor
 def _check(args: argparse.Namespace) -> int:
     files = files_of(args.sources, options.records_folder(args))
     contents = read_files(files, keep=Slimmer())
+    of_newer = sum(is_newer(p.reason) for p in contents.problems)
+    damaged = len(contents.problems) - of_newer
     if args.json:
         options.emit(
             {
@@ -91,9 +94,10 @@ def _check(args: argparse.Namespace) -> int:
     else:
         for problem in contents.problems:
             print(problem)
-        bad = f", {len(contents.problems)} damaged: `records repair` takes them out" if contents.problems else ""
-        print(f"{plural(len(contents.records), 'good line')} in {plural(len(files), 'file')}{bad}")
-    return RecordError.exit_status if contents.problems else 0
+        newer = f", {of_newer} of a newer autosched" if of_newer else ""
+        bad = f", {damaged} damaged: `records repair` takes them out" if damaged else ""
+        print(f"{plural(len(contents.records), 'good line')} in {plural(len(files), 'file')}{newer}{bad}")
+    return RecordError.exit_status if damaged else 0
 
 
 def problem_rows(problems: Iterable[Problem]) -> list[dict[str, Any]]:

@@ -318,6 +318,18 @@ _LANEWISE = """\
   for (int i = 0; i < {lanes}; ++i) {to} = {value};
   return r;
 }}"""
+#: What PoCL gets wrong in vectors. Of float32 lanes, one at 2**23 or beyond, or infinite, spoils the sine of all: they
+#: are computed one by one then.
+_ONE_BY_ONE = """\
+{f} {v} {name}({v} a) {{
+  if (!any(fabs(a) >= ({v})(8388608))) return {function}(a);
+  return ({v})({lanes});
+}}"""
+_NEAR_ONLY = frozenset(("sin", "cos", "tan"))
+#: Of 8 float64 and more, an infinite lane spoils the powers of all, and a remainder whose quotient is large is another
+#: number, NaN, or takes for ever.
+_HALVED = "{f} {v} {name}({v} a, {v} b) {{ return ({v})({function}(a.lo, b.lo), {function}(a.hi, b.hi)); }}"
+_IN_HALVES, _MOST_WHOLE = frozenset(("pow", "fmod")), 4
 _TAKEN = "{f} {t} {name}({parameters}) {{ return {value}; }}"
 _COMBINED = "{f} {t} {name}({v} v) {{ return {value}; }}"
 _UNARY = frozenset(("abs", "popcount", "clz", "sigmoid", "pow_half"))
@@ -403,10 +415,23 @@ class Helpers:
             return self.name(op, str(of))
         function = self._dialect.function_name(op, of.scalar)
         if of.lanes == 1 or not self._lane:
-            return function
+            return self._sound(op, of) if of.lanes > 1 else function
         if op in _PREDICATES:
             return self.lanewise(function, dtype(f"int{of.bits}x{of.lanes}"), of, count, "-(bool){x}")
         return self.lanewise(function, of, of, count)
+
+    def _sound(self, op: str, of: DType) -> str:
+        """The language's function of vectors, or one that does without what drivers get wrong in it."""
+        function, vector = self._dialect.math[op], self._dialect.type_name(of)
+        words = {"v": vector, "function": function}
+        if op in _NEAR_ONLY and of.scalar == "float32" and self._dialect.vectors:
+            element = self._dialect.vectors.element
+            lanes = ", ".join(f"{function}({element.format(x='a', i=i)})" for i in range(of.lanes))
+            return self._define(function, vector, _ONE_BY_ONE, {**words, "lanes": lanes})
+        if op in _IN_HALVES and of.scalar == "float64" and of.lanes > _MOST_WHOLE:
+            half = self._sound(op, dtype(of.scalar).with_lanes(of.lanes // 2))
+            return self._define(function, vector, _HALVED, {**words, "function": half})
+        return function
 
     def name(self, op: str, ctype: str) -> str:
         """The function for `op` on operands of `ctype` (INDEX, or a scalar or vector type)."""

@@ -17,7 +17,7 @@ from autosched.errors import Fields, Form, ModelError
 from autosched.graph import small
 from autosched.graph.memory import padded
 from autosched.graph.weights import Described, aligned, apart, offsets
-from autosched.ir.dtype import dtype
+from autosched.ir.dtype import dtype, unmasked
 from autosched.runtime import ndarray as nd
 from autosched.runtime.export import export_library, load_module
 from autosched.runtime.module import Module
@@ -118,7 +118,7 @@ class Executable:
             if array is None:
                 legal = f"its inputs are {', '.join(map(str, self.inputs))}"
                 raise ModelError(f"no value for {name!r}", asked=f"run {self.name}", legal=legal)
-            array = np.asarray(array)
+            array = np.asarray(unmasked(array, f"run {self.name}, {name!r}"))
         if array.dtype != of:
             array = small.carried(array)
         if array.dtype != of or array.shape != shape:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import UsageError
+from autosched.errors import UsageError, UsageTypeError
 
 SCALAR_DTYPES = (
     "bool",
@@ -130,6 +130,14 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 def from_file(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What `np.load` gave, of the type it was saved with: NumPy's files know bfloat16 as two bytes of no type."""
     return array.view(numpy_dtype(BFLOAT16)) if array.dtype.kind == "V" and array.itemsize == 2 else array
+
+
+def unmasked(value: Any, asked: str) -> Any:
+    """A value that may be an array. Raises UsageTypeError for a masked one, whose mask NumPy would drop in silence."""
+    if isinstance(value, np.ma.MaskedArray):
+        why = "it is a masked array, and compiled code knows no masks"
+        raise UsageTypeError(why, asked=asked, legal=".filled(value) of it, and its mask as an argument of its own")
+    return value
 
 
 def is_float(of: np.dtype[Any]) -> bool:

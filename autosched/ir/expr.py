@@ -541,11 +541,11 @@ _BINARY: dict[str, Callable[[object, object], Expr]] = {
     "xor": partial(bitwise, "bitxor", "ne"),
     "lshift": partial(bitwise, "shl", ""),
     "rshift": partial(bitwise, "shr", ""),
+    "pow": partial(call, "pow"),
 }
 #: other methods
 _OTHERS: dict[str, Callable[..., Expr]] = {
     **{op: BUILD[op] for op in ("lt", "le", "gt", "ge")},
-    "pow": partial(call, "pow"),
     "neg": neg,
     "abs": partial(call, "abs"),
     "invert": _invert,

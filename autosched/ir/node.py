@@ -90,6 +90,7 @@ class Operators(Generic[T]):
         def __mod__(self, other: object) -> T: ...
         def __rmod__(self, other: object) -> T: ...
         def __pow__(self, other: object) -> T: ...
+        def __rpow__(self, other: object) -> T: ...
         def __and__(self, other: object) -> T: ...
         def __rand__(self, other: object) -> T: ...
         def __or__(self, other: object) -> T: ...
@@ -122,7 +123,6 @@ class Expr(Unique, Operators["Expr"]):
     index: bool  #: see `is_index`
     _cache: dict[str, Any] | None
 
-    __array_ufunc__ = None  # keep NumPy from taking `array * expr` apart
     __hash__ = object.__hash__
 
     # -- printing and truth -------------------------------------------------------------------
@@ -149,6 +149,14 @@ class Expr(Unique, Operators["Expr"]):
             return int(self.value)
         raise self._no_value("int") or UsageTypeError(
             "it has no value before it runs", asked=f"int({self!r})", legal="a constant"
+        )
+
+    def __float__(self) -> float:
+        if self.op == "const":
+            return float(self.value)
+        legal = "te.sqrt and the like for functions of `math`, .astype(..) for a conversion"
+        raise self._no_value("float") or UsageTypeError(
+            "it has no value before it runs", asked=f"float({self!r})", legal=legal
         )
 
     def __index__(self) -> int:

@@ -46,7 +46,9 @@ MODELS: dict[str, str] = {
 #: Those that a prior helps.
 LEARNT = ("xgb", "xgb-rank", "sklearn")
 
-KIND = PluginKind("cost model", "autosched.cost_models", MODELS, ("fit", "predict"))
+KIND = PluginKind(
+    "cost model", "autosched.cost_models", MODELS, ("fit", "predict"), attributes=("feature_names", "ready")
+)
 
 
 def make_model(

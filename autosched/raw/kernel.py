@@ -14,7 +14,7 @@ import numpy as np
 
 from autosched.errors import AutoschedError, UsageError, WorkloadError, expect, raised_in
 from autosched.ir.attached import alias
-from autosched.ir.dtype import dtype, numpy_dtype
+from autosched.ir.dtype import dtype, numpy_dtype, unmasked
 from autosched.ir.expr import Expr, variables
 from autosched.ir.functions import FunctionOf
 from autosched.ir.visit import substitute
@@ -316,6 +316,7 @@ def _checked_argument(asked: str, value: Any, declared: Declared | None) -> Any:
         raise UsageError(
             f"{value!r} has no width that C knows", asked=asked, legal="a NumPy array, or a scalar: np.int32(n)"
         )
+    unmasked(value, asked)
     try:
         supported = str(dtype(value.dtype.name)) == value.dtype.name
     except Exception:

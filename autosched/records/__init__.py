@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from autosched.records.best import PLAIN, Choice, best, latest, predicted, ranked, trials
 from autosched.records.difference import Change, difference
-from autosched.records.editing import Moved, Pruned, Repaired, merge, prune, repair, split
+from autosched.records.editing import Moved, Pruned, Repaired, is_newer, merge, prune, repair, split
 from autosched.records.exporting import to_study, to_t4
 from autosched.records.family import Box, Member, describe, family, regions
 from autosched.records.folders import find_files, find_folder, find_folders, read_workload
@@ -69,6 +69,7 @@ __all__ = [
     "find_files",
     "find_folder",
     "find_folders",
+    "is_newer",
     "is_own",
     "latest",
     "load",

@@ -80,8 +80,8 @@ def merge(files: Iterable[Path], into: Path, *, dry_run: bool = False) -> Moved:
     What is there already stays. Raises RecordError for a file that cannot be read or written.
     """
     if into.suffix == ".jsonl":
-        return _distribute(files, lambda r: into, lambda file: _aside(into), dry_run)
-    return _distribute(files, lambda r: _file_in(into, r), lambda file: _aside(into / file.name), dry_run)
+        return _distribute(files, lambda r: into, lambda file: into, dry_run)
+    return _distribute(files, lambda r: _file_in(into, r), lambda file: into / file.name, dry_run)
 
 
 def split(files: Iterable[Path], into: Path, by: Sequence[str] = ("workload",), *, dry_run: bool = False) -> Moved:
@@ -97,7 +97,7 @@ def split(files: Iterable[Path], into: Path, by: Sequence[str] = ("workload",), 
     def place(r: Record) -> Path:
         return _file_in(into.joinpath(*(part[x](r) for x in by if x in part)), r)
 
-    return _distribute(files, place, lambda file: _aside(into / file.name), dry_run)
+    return _distribute(files, place, lambda file: into / file.name, dry_run)
 
 
 def repair(file: Path, *, dry_run: bool = False) -> Repaired:
@@ -113,7 +113,7 @@ def repair(file: Path, *, dry_run: bool = False) -> Repaired:
         good: list[bytes] = []
         bad: list[bytes] = []
         for place, line, read in _read(file, before):
-            if isinstance(read, Record) or read.startswith(NEWER):
+            if isinstance(read, Record) or is_newer(read):
                 good.append(line)
                 continue
             inside = list(_rescued(line))
@@ -221,6 +221,11 @@ def _read(file: Path, data: bytes) -> Iterator[tuple[Place, bytes, Record | str]
             yield Place(file, number), line.removesuffix(b"\r"), read
 
 
+def is_newer(read: Record | str) -> bool:
+    """Whether the reason why a line is no record is that it has a newer format: it is not damaged."""
+    return isinstance(read, str) and read.startswith(NEWER)
+
+
 def _rescued(line: bytes) -> Iterator[bytes]:
     """Whole records inside of a damaged line."""
     at = 0
@@ -239,8 +244,10 @@ def _rescued(line: bytes) -> Iterator[bytes]:
 
 
 def _distribute(
-    files: Iterable[Path], place: Callable[[Record], Path], aside: Callable[[Path], Path], dry_run: bool
+    files: Iterable[Path], place: Callable[[Record], Path], otherwise: Callable[[Path], Path], dry_run: bool
 ) -> Moved:
+    """Give each line to the file that `place` says; those of a newer format, which cannot be placed, to the one that
+    `otherwise` says of theirs, and damaged ones to the file beside that."""
     found = Moved()
     wanted: dict[Path, list[bytes]] = {}
     damaged: dict[Path, list[bytes]] = {}
@@ -248,7 +255,8 @@ def _distribute(
         for where, line, read in _read(file, RecordLog(file).whole()):
             found.lines += 1
             try:
-                to = place(read) if isinstance(read, Record) else None
+                newer = otherwise(file) if is_newer(read) else None
+                to = place(read) if isinstance(read, Record) else newer
             except RecordError as error:  # the name of its workload is none of a file
                 to, read = None, f"{error.why}: {error.asked}"
             if to is not None:
@@ -256,7 +264,7 @@ def _distribute(
                 wanted.setdefault(to, []).extend([] if own else [line])
             else:
                 found.problems.append(Problem(where, str(read)))
-                if (beside := aside(file)) != _aside(file):  # else it stays where it is
+                if (beside := _aside(otherwise(file))) != _aside(file):  # else it stays where it is
                     damaged.setdefault(beside, []).append(line)
     for to, lines in wanted.items():
         found.written[to] = add_missing(to, lines, dry_run)

@@ -11,7 +11,7 @@ import numpy as np
 from autosched.codegen.artifact import Signature
 from autosched.codegen.signature import Param, format_dim
 from autosched.errors import ArgumentError, ArgumentTypeError
-from autosched.ir.dtype import is_float, numpy_dtype
+from autosched.ir.dtype import is_float, numpy_dtype, unmasked
 from autosched.runtime.ndarray import shared
 
 #: candidate solutions that NumPy may try to find whether two strided arrays meet
@@ -33,7 +33,7 @@ def as_array(value: object, param: Param, function: str) -> Array:
     Takes NumPy arrays and whatever offers `__array_interface__` or `__dlpack__` on the CPU.
     """
     if isinstance(value, np.ndarray):
-        return np.asarray(value)
+        return np.asarray(unmasked(value, f"{function}, argument {param.name!r}"))
     if is_resident(value):
         return cast("Array", value)
     if isinstance(value, (numbers.Real, np.generic)) and not param.shape and not param.is_output:

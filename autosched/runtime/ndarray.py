@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import ArgumentError, DeviceError, UsageError, clipped, expect, is_list_of
-from autosched.ir.dtype import BFLOAT16, numpy_dtype
+from autosched.ir.dtype import BFLOAT16, numpy_dtype, unmasked
 from autosched.ir.dtype import dtype as dtype_of
 from autosched.ir.expr import Expr, is_const
 from autosched.runtime.device import Device, cpu, device, driver
@@ -81,7 +81,7 @@ class NDArray:
 
     def copyfrom(self, source: Any) -> NDArray:
         """Take the values of an array of the same shape. Raises UsageError for another shape."""
-        values = source.numpy() if isinstance(source, NDArray) else np.asarray(source)
+        values = source.numpy() if isinstance(source, NDArray) else np.asarray(unmasked(source, "copyfrom"))
         if values.shape != self.shape:
             raise UsageError(
                 f"it has shape {values.shape}", asked=f"copyfrom, array of shape {self.shape}", legal="the same shape"
@@ -159,7 +159,7 @@ class HostArray(np.ndarray[Any, Any]):
 
     def copyfrom(self, source: Any) -> HostArray:
         """Take the values of an array of the same shape."""
-        values = np.asarray(source)
+        values = np.asarray(unmasked(source, "copyfrom"))
         if values.shape != self.shape:
             raise UsageError(f"it has shape {values.shape}", asked=f"copyfrom, array of shape {self.shape}")
         self[...] = values
@@ -181,7 +181,8 @@ def _on_device(values: Array, name: str) -> NDArray:
 
 def array(values: Any, device: Device | str | None = None, ctx: Device | str | None = None) -> NDArray:
     """A new array with these values. `ctx` is another name for `device`, which is the CPU by default."""
-    found = np.array(values.numpy() if isinstance(values, NDArray) else values, order="C", copy=True)
+    plain = values.numpy() if isinstance(values, NDArray) else unmasked(values, "nd.array")
+    found = np.array(plain, order="C", copy=True)
     return empty(found.shape, str(found.dtype), device, ctx).copyfrom(found)
 
 

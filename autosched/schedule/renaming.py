@@ -6,6 +6,7 @@ trace is replayed under the names of the one that is built.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -31,8 +32,9 @@ def names_of(args: Sequence[Tensor]) -> list[list[str]]:
     >>> names_of([A, te.compute((4,), lambda i: A[i] + 1, name="B")])
     [['A'], ['B', 'i']]
     """
-    s = create_schedule(list(args))
-    return [[s.stage(op).name, *(a.name for a in _axes(op))] for op in Graph.of(args).ops]
+    stages = {stage.op: stage.name for stage in create_schedule(list(args)).stages}
+    # an input that nothing reads has no stage
+    return [[stages.get(op, op.name), *(a.name for a in _axes(op))] for op in Graph.of(args).ops]
 
 
 def under_own_names(trace: Any, names: Sequence[Sequence[str]] | None, args: Sequence[Tensor]) -> Any:
@@ -79,6 +81,40 @@ def renamed(trace: Any, before: Sequence[Sequence[str]], after: Sequence[Sequenc
         return replace(i.mapped(change), stage=of_stage(i.stage))
 
     return [instruction(i).to_json() for i in Trace.from_json(trace)]
+
+
+def numbered(trace: Any) -> tuple[str, list[str]]:
+    """A trace, as JSON, with numbers in place of the names of its knobs and choices, and of reasons: text that is equal
+    for traces that differ in nothing else; and the names of its knobs, in order. Rules name knobs after stages.
+
+    >>> numbered([["define_knob", "B_n", [4, 8]], ["split", "C", "i", {"factor": ["knob", "B_n"]}]])
+    ('[["define_knob", 0, [4, 8]], ["split", "C", "i", {"factor": ["knob", 0]}]]', ['B_n'])
+    """
+    knobs = [entry[1] for entry in trace if entry[0] == "define_knob"]
+    number = {name: i for i, name in enumerate(knobs)}
+
+    def of_formula(data: Any) -> Any:
+        if isinstance(data, dict):
+            return {k: of_formula(v) for k, v in data.items()}
+        if not isinstance(data, list):
+            return data
+        if len(data) == 2 and data[0] == "knob" and isinstance(data[1], str):
+            return ["knob", number.get(data[1], data[1])]
+        return [of_formula(x) for x in data]
+
+    def instruction(entry: Any) -> Any:
+        match entry:
+            case ["define_knob", name, *rest]:
+                return ["define_knob", number[name], *rest]
+            case ["choose", _, *rest]:
+                return ["choose", *rest]
+            case ["constrain", formula, *_]:
+                return ["constrain", of_formula(formula)]
+            case ["among", names, rows, *_]:
+                return ["among", [number.get(name, name) for name in names], rows]
+        return of_formula(entry)
+
+    return json.dumps([instruction(entry) for entry in trace]), knobs
 
 
 def _owner(stage: str, known: Mapping[str, str]) -> str:

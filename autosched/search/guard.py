@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from operator import index
 from typing import Any
 
@@ -16,6 +17,8 @@ from autosched.search.protocol import Candidate, SearchStrategy, SpaceLike, Tria
 
 #: A strategy that proposed only what had to be dropped is asked so often before the batch is random.
 ASKED = 3
+#: Of what a strategy proposes, so many times what it was asked for are looked at: a generator may have no end.
+MOST_LOOKED_AT = 100
 
 HELP = "autosched.testing.check_strategy(YourStrategy) tells what else is wrong with it"
 
@@ -74,11 +77,13 @@ class GuardedStrategy:
             return None
         try:
             given = getattr(self.strategy, method)(argument)
-            return list(given) if method == "propose" else given
+            if method != "propose" or isinstance(given, Iterable):
+                return list(islice(given, MOST_LOOKED_AT * max(argument, 1))) if method == "propose" else given
+            self.raised = f"propose returned {given!r:.60}, which is no list of candidates"
         except Exception as error:
             self.raised = f"{method} raised {type(error).__name__}: {error} ({self._place(error)})"
-            self._tell(f"{self.raised}; it is not asked again, the rest of the run is random")
-            return None
+        self._tell(f"{self.raised}; it is not asked again, the rest of the run is random")
+        return None
 
     def _place(self, error: Exception) -> str:
         """File and line: the deepest of the plug-in's own file, else of the caller who got it wrong."""

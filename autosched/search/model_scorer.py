@@ -76,7 +76,7 @@ class ModelScorer:
             return ask(self._model)
         except Exception as error:
             told = f"{type(error).__name__}: {error}"
-            if told != self.error:
+            if not self.error:
                 log.warning("the cost model failed, the search goes on without it: %s", told)
             self.error = told
             return None
@@ -89,7 +89,8 @@ class ModelScorer:
         else:
             scores = np.asarray(model.predict(features), dtype=np.float64)
         if scores.shape != (len(features),) or not np.isfinite(scores).all():
-            raise ValueError(f"predict gave shape {list(scores.shape)} or values that are not finite")
+            given = f"shape {list(scores.shape)}" if scores.shape != (len(features),) else "values that are not finite"
+            raise ValueError(f"predict gave {given} for {len(features)} rows")
         return scores
 
     def _fit(self, model: CostModel) -> None:

@@ -20,6 +20,7 @@ from autosched.errors import AutoschedError, WorkloadError
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, variables
 from autosched.lowering.pipeline import Structure, lower_structure
+from autosched.schedule.renaming import numbered
 from autosched.schedule.schedule import Constraint, Knob, Schedule
 from autosched.space.constraints import explain, implied_constraints
 from autosched.space.default import default_schedule
@@ -285,6 +286,17 @@ class SearchSpace:
     def find(self, trace: Any) -> int | None:
         """The position of the sketch with this trace."""
         return self._by_trace.get(json.dumps(trace))
+
+    @cached_property
+    def _by_numbers(self) -> dict[str, tuple[int, list[str]]]:
+        found = [numbered(s.trace) for s in self.sketches]
+        return {text: (i, knobs) for i, (text, knobs) in reversed(list(enumerate(found)))}
+
+    def find_alike(self, trace: Any) -> tuple[int, dict[str, str]] | None:
+        """The position of the sketch whose trace differs in names of knobs alone, and the knob here for each there."""
+        text, knobs = numbered(trace)
+        found = self._by_numbers.get(text)
+        return None if found is None else (found[0], dict(zip(knobs, found[1], strict=True)))
 
 
 def template_space(

@@ -259,10 +259,24 @@ class Workload:
         if self.function is not None and self.function.inputs is not None:
             for t in self.args:
                 check_addressable(t, self.usual_sizes() | dict(sizes or {}))
-            arrays = list(self.function.inputs(**self.params, **(sizes or {})))
+            arrays = self._own_inputs(self.function.inputs, sizes or {})
         else:
             arrays = random_inputs(self.args, sizes or {}, seed, self.name)
         return [np.asarray(a, order="C") for a in arrays]  # unlike ascontiguousarray, keeps zero dimensions
+
+    def _own_inputs(self, inputs: Callable[..., Any], sizes: Mapping[str, int]) -> list[Array]:
+        given = {**self.params, **sizes}
+        call = f"inputs({', '.join(f'{k}={v!r:.40}' for k, v in given.items())}) of {self.name}"
+        try:
+            arrays = inputs(**given)
+        except (AutoschedError, MemoryError):
+            raise
+        except Exception as error:
+            raise raised_in(call, error) from error
+        if isinstance(arrays, (list, tuple)):
+            return list(arrays)
+        what = f"an array of shape {arrays.shape}" if isinstance(arrays, np.ndarray) else f"{arrays!r:.60}"
+        raise WorkloadError(f"it returned {what}, no list", asked=call, legal="a list of arrays, one for each input")
 
     def _check_sizes(self, sizes: Any) -> None:
         """Raise WorkloadError for sizes that are none of its own."""

@@ -35,6 +35,7 @@ from autosched.te.extern import ExternOp, extern, trace
 from autosched.te.functions import AXIS_SEPARATOR, MATH, const, reduce_axis, size_var, thread_axis, var
 from autosched.te.gradient import gradient
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
+from autosched.te.numpy_calls import NAMES as _NAMES  # noqa: F401 - gives expressions NumPy's protocols
 from autosched.te.reducers import all, any, argmax, argmin, comm_reducer, max, min, prod, scatter_reduce, sum
 from autosched.te.reduction import Combiner, Reduction
 from autosched.te.reference import reference

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.errors import ArgumentError, ArgumentTypeError, BuildError, expect, is_list_of, out_of_bounds
 from autosched.ir.dims import solved
-from autosched.ir.dtype import DType
+from autosched.ir.dtype import DType, unmasked
 from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.ir.functions import get_global_func, numpy_of, returned_number
 from autosched.ir.ops import as_type, evaluated
@@ -96,7 +96,9 @@ def reference(args: Sequence[Tensor], inputs: Sequence[Any], sizes: dict[str, in
     for op in graph.ops:
         if isinstance(op, PlaceholderOp) and op.output_tensor not in placeholders and op.output_tensor not in states:
             raise ArgumentError(f"{op.name} is read and is not among the arguments", asked="reference")
-    values: Values = {t: np.asarray(given) for t, given in zip(placeholders, inputs, strict=True)}
+    values: Values = {
+        t: np.asarray(unmasked(given, f"reference, {t.name}")) for t, given in zip(placeholders, inputs, strict=True)
+    }
     env = _sizes(graph, values, sizes or {})
     parts = {part for op in graph.ops if isinstance(op, ScanOp) for part in (*op.steps, *(t.op for t in op.init))}
     for t in args:

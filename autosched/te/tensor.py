@@ -321,9 +321,12 @@ def on_tensor_arithmetic(meaning: Callable[..., Any]) -> None:
 
 def _read(tensor: Tensor, indices: Sequence[object]) -> Expr:
     if len(indices) != tensor.ndim:
+        axes = ", ".join("ijkl"[: tensor.ndim]) if tensor.ndim <= 4 else "..."
+        whole = "" if indices else "; `from autosched import topi` gives whole tensors arithmetic"
         raise UsageError(
             f"{tensor.name} has {tensor.ndim} dimensions, not {len(indices)}",
             asked=f"{tensor.name}[{', '.join(map(str, indices))}]",
+            legal=f"an element, {tensor.name}[{axes}]{whole}",
         )
     args = []
     for i in indices:

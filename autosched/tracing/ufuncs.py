@@ -12,6 +12,7 @@ from autosched import te
 from autosched.ir import expr as ir
 from autosched.ir.attached import attach
 from autosched.ir.expr import Expr
+from autosched.te.numpy_calls import NAMES
 from autosched.te.tensor import Tensor
 from autosched.topi.elementwise import sign_of
 from autosched.tracing.functions import PRODUCTS
@@ -125,7 +126,6 @@ UFUNCS: dict[str, Callable[..., Any]] = {
     "sign": _sign,
     "square": lambda a: a * a,
     "reciprocal": lambda a: te.const(1, a.dtype) / a,
-    "rint": _MATH["nearbyint"],
     "conjugate": lambda a: a,
     "maximum": _extreme("max", ir.logical_or),
     "minimum": _extreme("min", ir.logical_and),
@@ -148,7 +148,6 @@ UFUNCS: dict[str, Callable[..., Any]] = {
     "left_shift": lambda a, b: a << b,
     "right_shift": lambda a, b: a >> b,
     "signbit": lambda a: _MATH["copysign"](te.const(1, a.dtype), a) < te.const(0, a.dtype),
-    "arctan2": _MATH["atan2"],
     "expm1": _expm1,
     "cbrt": lambda a: _sign(a) * _MATH["power"](_MATH["abs"](a), te.const(1.0 / 3.0, a.dtype)),
     "logaddexp": _logaddexp,
@@ -157,14 +156,7 @@ UFUNCS: dict[str, Callable[..., Any]] = {
     "radians": lambda a: a * (math.pi / 180),
     "rad2deg": lambda a: a * (180 / math.pi),
     "degrees": lambda a: a * (180 / math.pi),
-    **{f"arc{name}": _MATH[f"a{name}"] for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
-    **{
-        name: _MATH[name]
-        for name in (
-            "exp exp2 log log2 log10 log1p sin cos tan sinh cosh tanh sqrt floor ceil trunc isnan isinf isfinite "
-            "copysign hypot ldexp nextafter"
-        ).split()
-    },
+    **{name: _MATH[of] for name, of in NAMES.items()},
 }
 #: what `ufunc.reduce` and `ufunc.accumulate` are called as functions
 _REDUCTIONS = {

@@ -202,7 +202,8 @@ class Run(Session):
             self.note(
                 f"{others} records belong to another version or variant of {w.name}, so this run does not continue them"
             )
-        return [r for r in contents.records if Task.of(r) == self.task and r.status != PREDICTED]
+        ours = [r for r in contents.records if Task.of(r) == self.task and r.status != PREDICTED]
+        return self.as_named_here(ours)
 
     def choose_strategy(self) -> None:
         """Make the strategy, and tell it of every earlier trial of a sketch that is still in the space."""

@@ -8,16 +8,19 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from autosched.choosing import machine_model
+from autosched.errors import AutoschedError
 from autosched.model import AnalyticalModel, PrimedCostModel, make_model
-from autosched.records import PREDICTED, Record, RecordLog, Task, new_id, read_transfer
+from autosched.records import PREDICTED, Record, RecordLog, Task, is_own, new_id, read_transfer, sealed
 from autosched.runtime.device import describe_device, versions, with_machine
-from autosched.schedule.renaming import names_of
+from autosched.schedule.renaming import names_of, renamed
 from autosched.search import Candidate, SearchStrategy, Trial, make_strategy
 from autosched.search_options import SearchOptions
+from autosched.space.space import DEFAULT, SearchSpace
 from autosched.space.tunable import Objective, Tunable
 from autosched.space.workload import Workload
 from autosched.target import Target
@@ -142,9 +145,17 @@ class Session:
         """Tell the strategy of trials."""
         self.strategy.observe(trials)
 
+    def as_named_here(self, records: Iterable[Record]) -> list[Record]:
+        """Records of this workload under the names that its program has now; records of others as they are."""
+        w, space = self.workload, self.space
+        if not isinstance(w, Workload) or not isinstance(space, SearchSpace):
+            return list(records)
+        own = names_of(w.args)
+        return [_renamed(r, own, space) if r.key == w.key and r.names not in (None, own) else r for r in records]
+
     def resume(self, records: Iterable[Record]) -> list[Record]:
         """Tell the strategy of the records that are trials of this task at points of the space; returns these."""
-        ours = [r for r in records if Task.of(r) == self.task and r.status != PREDICTED]
+        ours = [r for r in self.as_named_here(records) if Task.of(r) == self.task and r.status != PREDICTED]
         known = [(c, r) for r in ours if (c := self.candidate_of(r)) is not None]
         if known:
             self.observe([self.costs.trial(c, r) for c, r in known])
@@ -179,3 +190,19 @@ class Session:
         """Tell the user, and keep the text for the result."""
         self.notes.append(text)
         self.say(Note(text, level))
+
+
+def _renamed(r: Record, own: list[list[str]], space: SearchSpace) -> Record:
+    """A record of a program that was called otherwise, with our seal if it had one; as it is, if its trace is none."""
+    try:
+        trace = renamed(r.trace, r.names or [], own)
+        found = space.find_alike(trace)
+    except (AutoschedError, LookupError, TypeError):
+        return r
+    sketch, knobs = r.sketch, r.knobs
+    if found is not None:
+        here, names = space.sketches[found[0]], found[1]
+        trace, knobs = here.trace, {names.get(k, k): v for k, v in knobs.items()}
+        sketch = here.name if sketch != DEFAULT else DEFAULT
+    made = replace(r, trace=trace, sketch=sketch, knobs=knobs, workload={**r.workload, "names": own})
+    return sealed(made) if is_own(r) else made

@@ -12,8 +12,9 @@ from autosched import predicting, te
 from autosched.errors import AutoschedError
 from autosched.explaining.subject import best_of
 from autosched.measure.protocol import MeasureOptions
+from autosched.records import RecordLog
 from autosched.space.loading import find_workload
-from autosched.space.workload import Workload
+from autosched.space.workload import Workload, template, workload
 
 FAST = MeasureOptions(min_repeat_ms=0.2, repeat=2, builders=1)
 
@@ -87,8 +88,6 @@ def test_predictions_are_of_names(data):
 
 def test_records_without_names_of_another_program_are_passed_over(data):
     autosched.tune(product(), "llvm", trials=2, measure=FAST, space="auto", records=str(data / "r"))
-    from autosched.records import RecordLog
-
     (log,) = (data / "r").iterdir()
     lines = RecordLog(log).read().records
     log.unlink()
@@ -98,3 +97,38 @@ def test_records_without_names_of_another_program_are_passed_over(data):
     check(autosched.build(product(), records=str(data / "r")))
     with pytest.raises((AutoschedError, RuntimeWarning), match="has no stage|no stage 'c'"):
         autosched.build(product(result="d"), records=str(data / "r"))
+
+
+def test_a_search_goes_on_from_its_records(data):
+    """Rules call knobs and choices after stages; a search under other names finds all its trials done."""
+    options = {"measure": FAST, "space": "auto", "records": str(data / "r"), "progress": False}
+    first = autosched.tune(product(), "llvm", trials=6, **options)
+    renamed = product(left="A", right="B", result="out", axes="pqs")
+    second = autosched.tune(renamed, "llvm", trials=8, **options)
+    assert (first.trials, second.trials, second.resumed) == (6, 2, 6)
+    assert all(name.startswith("out_") for name in second.knobs)
+    third = autosched.tune(product(), "llvm", trials=8, **options)
+    assert (third.trials, third.resumed) == (0, 8) and all(name.startswith("c_") for name in third.knobs)
+    study = autosched.ask_and_tell(
+        product(result="z"), "llvm", space="auto", warm_start=RecordLog(next((data / "r").iterdir()))
+    )
+    asked = study.ask(1)
+    assert asked and len(study.trials) >= 8
+
+
+def test_a_template_goes_on_from_its_records(data):
+    def blocks(s):
+        outer, _ = s.stages[-1].split(s.stages[-1].op.axis[0], factor=s.define_knob("rows", [2, 4, 8, 16]))
+        s.stages[-1].parallel(outer)
+
+    found = []
+    for names in ({}, {"result": "out", "axes": "pqs"}, {"left": "x"}):
+
+        @workload
+        def renamed(names=names):
+            return product(**names).args
+
+        template(renamed, target="cpu")(blocks)
+        r = autosched.tune(renamed, "llvm", trials=4, measure=FAST, records=str(data / "r"), progress=False)
+        found.append((r.trials, r.resumed))
+    assert found == [(4, 0), (0, 4), (0, 4)]

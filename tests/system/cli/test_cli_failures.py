@@ -17,7 +17,7 @@ import pytest
 
 from autosched import errors
 from autosched.cli import list as list_verb
-from autosched.cli.failures import interrupted_status, interruptible
+from autosched.cli.failures import exit_status, interrupted_status, interruptible
 
 Cli = Callable[..., Any]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -229,6 +229,25 @@ def test_ctrl_c_before_anything_is_measured(start: Start) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
+
+
+def test_an_interrupt_that_became_another_error_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python 3.11 makes a RuntimeError of what is raised while a class names its parts."""
+    error = RuntimeError("Error calling __set_name__ on 'Field' instance")
+    error.__cause__ = ImportError("numpy")
+    error.__cause__.__cause__ = KeyboardInterrupt()
+    with interruptible():
+        assert exit_status(error) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_signal_in_the_making_of_a_dataclass_keeps_its_status(start: Start, tmp_path: Path) -> None:
+    """Python remembers that an `exec` of text was interrupted."""
+    code = "import os, signal, time; os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)"
+    (tmp_path / "late.py").write_text(f"exec({code!r})")
+    process = start("show", f"{tmp_path}/late.py:work")
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.strip()) == (143, "interrupted")
 
 
 def test_interrupting_a_quick_command(start: Start) -> None:

@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import scripted
 
 from autosched.cli import record_export
 from autosched.cli.record_arguments import RECORD_VERBS
-from autosched.records import RecordLog, read_files
+from autosched.records import RecordLog, encode, read_files
 from autosched.tvm import autotvm
 from autosched.tvm.importing import import_logs
 
@@ -141,6 +142,14 @@ def test_repair_and_check(cli: Cli, log: RecordLog) -> None:
     assert cli("records", "repair", "records").out == "nothing to repair in 1 file\n"
     assert cli("records", "repair", "records", "--json").data["files"][0]["kept"] == 4
     assert cli("records", "check", "records").status == 0
+    newer = scripted.record(5, 1e-3)
+    text = encode(newer)[:-18].replace('"v":1', '"v":2') + "}"
+    with log.path.open("a") as file:
+        file.write(f'{text[:-1]},"crc":"{zlib.crc32(text.encode()):08x}"}}\n')
+    done = cli("records", "check", "records")  # nothing that `repair` could do
+    assert (done.status, done.out.splitlines()[-1]) == (
+        0, "4 good lines in 1 file, 1 of a newer autosched"
+    )  # fmt: skip
 
 
 def test_best(cli: Cli, log: RecordLog) -> None:

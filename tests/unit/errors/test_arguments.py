@@ -262,6 +262,24 @@ def test_arguments_of_a_call() -> None:
             module.time(good, **counts)  # type: ignore[arg-type]
 
 
+def test_masks_are_not_dropped() -> None:
+    masked = np.ma.masked_array(np.ones((4, 4), "float32"), mask=np.eye(4))
+    module = build(s(), "llvm", args=[A, B])
+    plain = np.ones((4, 4), "float32")
+    module(plain)  # so that the native call is there, too
+    for use in (
+        lambda: module(masked),
+        lambda: module(plain, masked),
+        lambda: te.reference([A, B], [masked]),
+        lambda: nd.array(masked),
+        lambda: nd.array(plain).copyfrom(masked),
+    ):
+        with pytest.raises(UsageTypeError, match="masked array") as caught:
+            use()
+        assert ".filled" in caught.value.legal
+    assert (module(masked.filled(3)) == masked.filled(3) + 1).all()
+
+
 @pytest.mark.parametrize("wrong", ["x", None, 1.5, True, NAN, -1, [3]], ids=repr)
 @pytest.mark.parametrize(
     "name", [f.name for f in dataclasses.fields(TimeEvaluator) if f.name not in ("function", "f_preproc")]

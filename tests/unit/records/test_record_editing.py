@@ -57,6 +57,19 @@ def test_merging_into_one_file_and_into_a_source(tmp_path, line):
     assert (found.written, found.duplicates, len(found.problems), found.aside) == ({a: 1}, 1, 1, [])
 
 
+def test_lines_of_a_newer_format_go_along(tmp_path, line):
+    newer = line(9).replace(b'"v":1', b'"v":2')[:-18] + b"}"
+    newer = newer[:-1] + b',"crc":"%08x"}' % zlib.crc32(newer)
+    source = write(tmp_path / "a" / "box_blur.llvm.jsonl", line(1), newer)
+    for into in (tmp_path / "out", tmp_path / "one.jsonl"):
+        found = merge([source], into)
+        to = into if into.suffix else into / "box_blur.llvm.jsonl"
+        assert lines_of(to) == [line(1), newer]
+        assert (found.written, found.problems, found.aside) == ({to: 2}, [], [])
+    split([source], tmp_path / "parts", ["target"])
+    assert lines_of(tmp_path / "parts" / "box_blur.llvm.jsonl") == [newer]
+
+
 def test_damaged_lines_are_told_and_kept_beside(tmp_path, line):
     long = b'{"at":"' + b"x" * 100_000
     source = write(tmp_path / "a" / "box_blur.llvm.jsonl", b"not a record", line(1), long, line(1, name="a/b"))

@@ -9,7 +9,7 @@ import pytest
 
 from autosched import te
 from autosched.errors import RecordError
-from autosched.schedule.renaming import names_of, renamed, under_own_names
+from autosched.schedule.renaming import names_of, numbered, renamed, under_own_names
 from autosched.schedule.schedule import create_schedule, replay
 from autosched.target import Target
 from autosched.te.graph_json import graph_from_json, graph_to_json, workload_key
@@ -97,3 +97,24 @@ def test_scans_have_names_for_time() -> None:
     s["total"].parallel("total.i1")
     moved = renamed(s.trace.to_json(), names_of(sums("total")), names_of(sums("running")))
     assert [loop.name for loop in replay(moved, sums("running"))["running"].loops] == ["running.i1", "running.idx"]
+
+
+def test_an_input_that_nothing_reads_keeps_its_name() -> None:
+    """It has no stage: `build`, `show` and `tune` of such a workload ended with an internal error."""
+    a, unread = te.placeholder((4,), name="a"), te.placeholder((te.var("m"),), name="unread")
+    assert sorted(names_of([a, unread, te.compute((4,), lambda i: a[i], name="b")])) == [["a"], ["b", "i"], ["unread"]]
+
+
+def test_traces_are_alike_but_for_the_names_of_knobs() -> None:
+    def of(knob: str, choice: str, reason: str, most: int = 8) -> list[object]:
+        return [
+            ["define_knob", knob, [1, 2]],
+            ["choose", choice, "rows"],
+            ["constrain", ["le", ["knob", knob], most], reason],
+            ["among", [knob], [[1], [2]], reason],
+            ["split", "y", "p", {"factor": ["mul", ["knob", knob], 4]}],
+        ]
+
+    (text, knobs), (other, others) = numbered(of("a_n", "a_by", "a fits")), numbered(of("b_n", "b_by", "b fits"))
+    assert text == other and (knobs, others) == (["a_n"], ["b_n"])
+    assert numbered(of("a_n", "a_by", "a fits", 9))[0] != text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -189,6 +190,48 @@ def test_what_must_not_be_proposed_is_dropped_and_told(batch, fault):
     assert text.startswith("strategy 'mine.py:Mine': propose(2) gave ") and f": {fault}; " in text
     assert "check_strategy" in text
     assert guarded.summary() == f"strategy 'mine.py:Mine': 1 proposals were dropped: 1 {fault}"
+
+
+def test_proposals_without_end_are_cut_off():
+    guarded = GuardedStrategy("mine", _Faulty([itertools.cycle([SPACE.points()[0]])] * 3), SPACE)
+    assert guarded.propose(2) == [SPACE.points()[0]]
+    assert guarded.dropped["proposed or observed before"] < 10_000
+
+
+@pytest.mark.parametrize("returned", [None, 5, SPACE.points()[0]])
+def test_what_is_no_list_of_candidates_is_told(returned):
+    guarded = GuardedStrategy("mine", _Faulty([returned]), SPACE)
+    assert len(guarded.propose(2)) == 2
+    assert "propose returned " in guarded.raised and "no list of candidates" in guarded.raised
+
+
+MODEL = """
+class Mine:
+    def __init__(self, feature_names, *, seed=0, threads=1):
+        {body}
+    def fit(self, features, seconds, groups): ...
+    def predict(self, features): ...
+    {ready}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "ready", "why"),
+    [
+        ("pass", "ready = False", "it is not a cost model: it lacks feature_names"),
+        ("self.feature_names = feature_names", "", "it is not a cost model: it lacks ready"),
+        (
+            "self.feature_names = feature_names",
+            "ready = property(lambda self: 1 / 0)",
+            "its attribute ready raised Zero",
+        ),
+    ],
+)
+def test_a_cost_model_without_its_attributes_is_named(tmp_path, body, ready, why):
+    path = tmp_path / "model.py"
+    path.write_text(MODEL.format(body=body, ready=ready))
+    with pytest.raises(UsageError, match=why):
+        make_model(f"{path}:Mine", SPACE.feature_names)
 
 
 def test_random_points_take_the_place_of_nothing():

@@ -467,3 +467,34 @@ def test_a_workload_made_by_hand_has_no_templates() -> None:
     assert w.templates == ()
     with pytest.raises(WorkloadError, match="it has no template for llvm"):
         template_space(w, Target.parse("llvm"), {})
+
+
+def _own_inputs(inputs: object) -> Workload:
+    @workload(inputs=inputs)  # type: ignore[arg-type]
+    def own(n: int = 4) -> tuple[te.Tensor, te.Tensor]:
+        a = te.placeholder((n,), name="a")
+        return a, te.compute((n,), lambda i: a[i] + 1, name="b")
+
+    return own()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "why"),
+    [
+        (lambda n: 1 // 0, "it raised ZeroDivisionError"),
+        (lambda: [np.zeros(4, "float32")], "it raised TypeError: .*unexpected keyword argument 'n'"),
+        (lambda n: None, "it returned None, no list"),
+        (lambda n: np.zeros(n, "float32"), r"it returned an array of shape \(4,\), no list"),
+    ],
+)
+def test_inputs_that_cannot_be_are_named(inputs: object, why: str) -> None:
+    with pytest.raises(WorkloadError, match=rf"^inputs\(n=4\) of own.*: {why}"):
+        _own_inputs(inputs).sample_inputs()
+
+
+def test_an_input_that_nothing_reads() -> None:
+    a, unread = te.placeholder((8,), name="a"), te.placeholder((3,), name="unread")
+    w = Workload("partly", (a, unread, te.compute((8,), lambda i: a[i] * 2, name="b")))
+    x, y = np.ones(8, "float32"), np.ones(3, "float32")
+    assert (autosched.build(w, "llvm")(x, y) == 2).all()
+    assert autosched.search_space(w, "llvm").sketches
