@@ -34,6 +34,10 @@ class Conclusions:
     witnesses: list[Witness] | None = None
 
 
+#: Steps for analyzers that live as long as the process or their user likes.
+UNLIMITED = 2**62
+
+
 class Memory:
     """Answers to questions from outside a proof, kept when ranges and facts change.
 
@@ -42,11 +46,22 @@ class Memory:
     same question in the same surroundings again and again.
     """
 
-    def __init__(self) -> None:
+    #: Steps that all questions together may take, unless more are given. Programs take some thousands at most, but for
+    #: those that are long, and for indices or schedules of dozens of operations one on the other.
+    STEPS = 40_000
+    #: Steps that are left when questions begin to get less of them, and what each gets at least.
+    LITTLE, LEAST = 20_000, 3
+
+    def __init__(self, steps: int = STEPS) -> None:
+        self.left = steps
         self.numbers: dict[object, int] = {}
         self.proofs: dict[tuple[Poly, int], bool] = {}
         self.polys: dict[tuple[Expr, int], Poly] = {}
         self.simple: dict[tuple[Expr, int], Expr] = {}
+
+    def allowed(self, most: int) -> int:
+        """The steps that the next question may take, which needs no more than `most`."""
+        return most if self.left >= self.LITTLE else max(self.LEAST, most * self.left // self.LITTLE)
 
     def clear(self) -> None:
         """Remember nothing."""

@@ -10,7 +10,7 @@ import threading
 from itertools import product
 from math import gcd
 
-from autosched.ir.conclusions import Memory
+from autosched.ir.conclusions import UNLIMITED, Memory
 from autosched.ir.dtype import BOOL, INT32, INT64
 from autosched.ir.expr import Expr, cast, const, is_index, likely, make, variables
 from autosched.ir.poly import Poly, common_type, join
@@ -330,7 +330,7 @@ class _Free(threading.local):
     """An analyzer for each thread: while it answers, it knows how deep in a proof it is."""
 
     def __init__(self) -> None:
-        self.analyzer = Analyzer()
+        self.analyzer = Analyzer(Memory(UNLIMITED))
 
 
 _FREE = _Free()

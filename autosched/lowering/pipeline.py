@@ -37,7 +37,7 @@ from autosched.lowering.arguments import (
 from autosched.lowering.bounds import infer_bounds
 from autosched.lowering.gpu import inject_vthreads
 from autosched.lowering.inline import inline_stages
-from autosched.lowering.masks import choose_lanes, cut_masks
+from autosched.lowering.masks import choose_lanes, cut_masks, lift_conditions
 from autosched.lowering.nest import build_nests
 from autosched.lowering.partition import partition_loops
 from autosched.lowering.reads import check_reads
@@ -146,7 +146,7 @@ def masks(p: Program) -> Program:
     """On CPUs, loops visit only what their masks let through."""
     if not p.target.is_cpu or gpu.has_work_items(p.function.body):
         return p
-    return p.with_body(choose_lanes(cut_masks(p.function.body, p.analyzer()), p.analyzer()))
+    return p.with_body(choose_lanes(lift_conditions(cut_masks(p.function.body, p.analyzer())), p.analyzer()))
 
 
 def patterns(p: Program) -> Program:
@@ -181,6 +181,10 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("patterns", patterns),
     ("verify", check),
 )
+
+#: Steps of proofs that a lowering may take, beyond those of any program, for each stage and each statement. Where they
+#: run out, what is left is not simplified so far.
+_STEPS_A_STAGE, _STEPS_A_STATEMENT = 500, 100
 
 #: Stages for which Python's own limit of nested calls is enough.
 _MANY_STAGES = 100
@@ -217,7 +221,9 @@ class Structure:
             raise UsageError(f"no pass {name!r}", asked="lower", legal=f"passes in order: {', '.join(PASSES)}")
         if name == "structure":
             return self.function
-        p = Program(self.function, self.target, dict(knobs or {}))
+        statements = sum(1 for _ in walk(self.function.body))
+        memory = Memory(Memory.STEPS + _STEPS_A_STATEMENT * statements)
+        p = Program(self.function, self.target, dict(knobs or {}), memory)
         runner = PASS_RUNNER.get()
         try:
             self._check_values(p.knobs)
@@ -311,7 +317,8 @@ def _structure(
 ) -> Structure:
     s.verify()
     check_reads(s)
-    an = Analyzer()
+    memory = Memory(Memory.STEPS + _STEPS_A_STAGE * len(s.stages))
+    an = Analyzer(memory)
     bodies = inline_stages(s)
     args = [s.passed(a) if isinstance(a, Tensor) else a for a in args]
     scalars, tensors = scalar_buffers(args), [t for t in args if isinstance(t, Tensor)]
@@ -323,7 +330,7 @@ def _structure(
     params = tuple([scalars[a] if isinstance(a, Expr) else next(arrays) for a in args])
     sizes = sorted({v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}, key=order)
     bound.check_strides({*sizes, *scalars})
-    body = read_scalars(simplify_stmt(body, Analyzer()), params, scalars)
+    body = read_scalars(simplify_stmt(body, Analyzer(memory)), params, scalars)
     verify.check_sizes(body, sizes, name)
     outputs = tuple(i for i, t in enumerate(args) if isinstance(t, Tensor) and t in wanted | passed)
     exact = round_up.check_tails(s, {x: r.extents for x, r in real.items()}, an) + bound.constraints(s, buffers, an)
