@@ -103,7 +103,7 @@ def _pieces(loop: For, an: Analyzer, room: _Room) -> Stmt | None:
     some, all_ = Span(), Span()
     around: list[Expr] = []  #: without which the loop does nothing
     with an.tightened({}):
-        if not masks or an.prove_nonneg(-an.poly(loop.extent) + FEW):
+        if not masks or an.memory.left <= 0 or an.prove_nonneg(-an.poly(loop.extent) + FEW):
             return None
         enter_loop(loop, an)
         inner = _enter_inner(loop, an)

@@ -24,7 +24,7 @@ _LOOPS = ("loop", "axis")
 
 def names_of(args: Sequence[Tensor]) -> list[list[str]]:
     """Of each operation that computes `args`: the name of its stage, and those of its axes. Programs of one key have as
-    many.
+    many. An argument that nothing reads has no stage.
 
     >>> from autosched import te
     >>> A = te.placeholder((4,), name="A")
@@ -32,7 +32,7 @@ def names_of(args: Sequence[Tensor]) -> list[list[str]]:
     [['A'], ['B', 'i']]
     """
     s = create_schedule(list(args))
-    return [[s.stage(op).name, *(a.name for a in _axes(op))] for op in Graph.of(args).ops]
+    return [[s.stage(op).name, *(a.name for a in _axes(op))] for op in Graph.of(args).ops if op in s.stage_map]
 
 
 def under_own_names(trace: Any, names: Sequence[Sequence[str]] | None, args: Sequence[Tensor]) -> Any:

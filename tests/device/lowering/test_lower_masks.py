@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autosched import te
+from autosched.ir.conclusions import Memory
 from autosched.ir.dtype import dtype
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, likely, var, variables
@@ -178,6 +179,12 @@ def test_a_loop_of_few_iterations_is_asked_in_each() -> None:
     few, more = (For(K, const(0), const(FEW + n), "serial", If(X >= K, adding(K, K))) for n in (0, 1))
     assert repr(cut_masks(few, Analyzer())) == repr(few)
     assert repr(cut_masks(more, Analyzer())) != repr(more)
+
+
+def test_no_loop_is_cut_where_the_steps_of_proofs_have_run_out() -> None:
+    loop = For(K, const(0), const(40), "serial", If(X >= K, adding(K, K)))
+    assert repr(cut_masks(loop, Analyzer())) != repr(loop)
+    assert repr(cut_masks(loop, Analyzer(Memory(0)))) == repr(loop)
 
 
 def test_a_condition_that_a_loop_does_not_change_is_asked_around_it() -> None:

@@ -97,3 +97,9 @@ def test_scans_have_names_for_time() -> None:
     s["total"].parallel("total.i1")
     moved = renamed(s.trace.to_json(), names_of(sums("total")), names_of(sums("running")))
     assert [loop.name for loop in replay(moved, sums("running"))["running"].loops] == ["running.i1", "running.idx"]
+
+
+def test_an_argument_that_nothing_reads_has_no_stage() -> None:
+    a, unread = te.placeholder((4,), name="a"), te.placeholder((4,), name="unread")
+    args = [a, unread, te.compute((4,), lambda i: a[i] + 1, name="b")]
+    assert names_of(args) == [["a"], ["b", "i"]]
