@@ -155,8 +155,9 @@ class Prover:
             self._reach(mentioned, reached)
             ranges = frozenset((v, self._ranges[v]) for v in reached if v in self._ranges)
             facts = tuple(f for f in self._facts if not reached.isdisjoint(f.variables))
-            numbers = self.memory.numbers
-            found = self._known.surroundings[mentioned] = numbers.setdefault((ranges, facts), len(numbers))
+            number = next(self.memory.tables.new_number)  # taken or not: other threads may be asking
+            found = self.memory.numbers.setdefault((ranges, facts), number)
+            self._known.surroundings[mentioned] = found
         return found
 
     def _reach(self, mentioned: Iterable[Expr], reached: set[Expr]) -> None:
@@ -204,9 +205,13 @@ class Prover:
         question = p, self._surroundings(p.variables)
         found = self.memory.proofs.get(question)
         if found is None:
+            left = self.memory.left
             self._begin()
             found = self.memory.proofs[question] = self._prove(p, attempt)
             self._end()
+            self.memory.found(question, left)
+        else:
+            self.memory.recalled(question)
         return found
 
     def _begin(self) -> None:

@@ -50,7 +50,11 @@ class Analyzer(Prover):
             question = e, self._surroundings(variables(e))
             found = self.memory.polys.get(question)
             if found is None:
+                left = self.memory.left
                 found = self.memory.polys[question] = self._new_poly(e)
+                self.memory.found(question, left)
+            else:
+                self.memory.recalled(question)
         self._known.polys[e] = found
         return found
 
@@ -246,7 +250,11 @@ class Analyzer(Prover):
             question = e, self._surroundings(variables(e))
             found = self.memory.simple.get(question)
             if found is None:
+                left = self.memory.left
                 found = self.memory.simple[question] = self._new_simple(e)
+                self.memory.found(question, left)
+            else:
+                self.memory.recalled(question)
         self._known.simple[e] = found
         return found
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from autosched.errors import LowerError, ScheduleError, UsageError, expect, is_list_of
 from autosched.garbage import few_collections
-from autosched.ir.conclusions import Memory
+from autosched.ir.conclusions import Answers, Memory
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.node import order
@@ -205,6 +205,7 @@ class Structure:
     knobs: tuple[Knob, ...]
     constraints: tuple[Constraint, ...]
     calls: Mapping[Any, str] = field(default_factory=dict)  #: what was said of a loop, by its variable
+    answers: Answers = field(default_factory=Answers, compare=False, repr=False)
 
     def at(self, sizes: dict[Expr, Expr]) -> Structure:
         """The same with numbers for some sizes. Raises LowerError for numbers that the schedule does not take."""
@@ -221,24 +222,36 @@ class Structure:
             raise UsageError(f"no pass {name!r}", asked="lower", legal=f"passes in order: {', '.join(PASSES)}")
         if name == "structure":
             return self.function
-        statements = sum(1 for _ in walk(self.function.body))
-        memory = Memory(Memory.STEPS + _STEPS_A_STATEMENT * statements)
-        p = Program(self.function, self.target, dict(knobs or {}), memory)
-        runner = PASS_RUNNER.get()
+        p = Program(self.function, self.target, dict(knobs or {}))
         try:
             self._check_values(p.knobs)
             with few_collections():
-                for pass_name, run in CONCRETE:
-                    p = run(p) if runner is None else runner(p, pass_name, run)
-                    if pass_name == name:
-                        break
+                return self._lowered(p, name)
         except RecursionError:
             legal = "inline some stages, or build several functions"
             raise _too_deep(self.function.name, "loops and memory are", "", legal) from None
         except LowerError as error:
             error.located("lowered", self.calls.get(error.loop, ""))
             raise
-        return p.function
+
+    def _lowered(self, p: Program, name: str) -> Function:
+        """What the pass of that name leaves of a program.
+
+        Candidates share what is proven, unless proofs take so many steps that they may run out: then the result would
+        depend on who was lowered before.
+        """
+        steps = Memory.STEPS + _STEPS_A_STATEMENT * sum(1 for _ in walk(self.function.body))
+        tables, runner = self.answers.lend(), PASS_RUNNER.get()
+        memory = Memory(steps, tables)
+        done = replace(p, memory=memory)
+        for pass_name, run in CONCRETE:
+            done = run(done) if runner is None else runner(done, pass_name, run)
+            if tables is not None and memory.left < steps // 2:
+                self.answers.are_shared = False
+                return self._lowered(p, name)
+            if pass_name == name:
+                break
+        return done.function
 
     def _check_values(self, knobs: dict[str, int]) -> None:
         """Raise LowerError unless each knob has one of its values, and constraints without sizes hold."""

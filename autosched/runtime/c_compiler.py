@@ -32,7 +32,7 @@ _FLAGS = (
 )  # fmt: skip
 #: gcc at -O3 copies loops and paths, and then takes a minute for a thousand statements under conditions. Longer sources
 #: than this get what matters of it. A compiler that does not know a flag of gcc's says so, and goes on.
-MOST_LINES_AT_O3 = 1500
+MOST_LINES_AT_O3 = 600
 _FLAGS_OF_LONG = ("-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic")
 _LOG_CHARACTERS = 4096
 #: the environment variable with the seconds that one run of the compiler may take, and what holds without it
