@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from autosched.ir.stmt import Buffer, Function
 from autosched.lowering.pipeline import Structure, lower_structure
 from autosched.planning import AS_ASKED, Plan, default_plan, pass_over, plans_to_try
 from autosched.runtime.device import resolve_target, with_machine
+from autosched.runtime.kernel import CompilerFailed, UnavailableKernel
 from autosched.runtime.module import Module
 from autosched.schedule.schedule import Schedule
 from autosched.space.loading import find_workload
@@ -118,12 +120,12 @@ def build(
     if isinstance(what, Function):
         return _build_lowered(what if name is None else replace(what, name=name), to)
     if isinstance(what, (Schedule, PrimFunc)):
-        return _plan_schedule(what, to, args, name, binds).compile(bounds_check)
+        return _told(_plan_schedule(what, to, args, name, binds).compile(bounds_check))
     if not isinstance(what, (Workload, WorkloadFunction)):
         raise UsageTypeError(f"{what!r} cannot be built", asked="build", legal="a workload or a schedule")
     w, numbers = as_workload(what), sizes if specialize else None
     if effort == "none":
-        return default_plan(w, to, name or w.name, AS_ASKED).at(numbers or {}).compile(bounds_check)
+        return _told(default_plan(w, to, name or w.name, AS_ASKED).at(numbers or {}).compile(bounds_check))
     return _first_that_builds(w, plans_to_try(w, to, records, sizes, name), bounds_check, numbers)
 
 
@@ -135,16 +137,33 @@ def _first_that_builds(
     for candidate in plans:
         try:
             module = candidate.compile(bounds_check)
+            if candidate.provenance["kind"] != "default":
+                _must_run(module)
             candidate.check(module, w)
             if not numbers:
-                return module
-            return replace(candidate.at(numbers), provenance=module.provenance).compile(bounds_check)
+                return _told(module)
+            return _told(replace(candidate.at(numbers), provenance=module.provenance).compile(bounds_check))
         except AutoschedError as error:
             if candidate.provenance["kind"] == "default" or isinstance(error, TargetError):
                 raise
             last = error
             pass_over(candidate.provenance["record"] or "of the model's choice", error)
     raise last or UsageError("nothing to build", asked="build")
+
+
+def _must_run(module: Module) -> None:
+    """Raise CompilerFailed for a program that the C compiler of this machine cannot make code of, or takes too long."""
+    if isinstance(module.kernel, UnavailableKernel) and isinstance(module.kernel.error, CompilerFailed):
+        raise module.kernel.error.with_traceback(None)
+
+
+def _told(module: Module) -> Module:
+    """The module, after a warning if only its source is of use, which a call would say otherwise."""
+    try:
+        _must_run(module)
+    except CompilerFailed as error:
+        warnings.warn(f"{module.name} is built as source alone: {error}", RuntimeWarning, stacklevel=4)
+    return module
 
 
 def _check_options(args: object, binds: object, sizes: object, bounds_check: object, name: object) -> None:

@@ -326,10 +326,9 @@ _ONE_BY_ONE = """\
   return ({v})({lanes});
 }}"""
 _NEAR_ONLY = frozenset(("sin", "cos", "tan"))
-#: Of 8 float64 and more, an infinite lane spoils the powers of all, and a remainder whose quotient is large is another
-#: number, NaN, or takes for ever.
+#: Of 8 float64 and more, an infinite lane spoils the powers of all.
 _HALVED = "{f} {v} {name}({v} a, {v} b) {{ return ({v})({function}(a.lo, b.lo), {function}(a.hi, b.hi)); }}"
-_IN_HALVES, _MOST_WHOLE = frozenset(("pow", "fmod")), 4
+_IN_HALVES, _MOST_WHOLE = frozenset(("pow",)), 4
 _TAKEN = "{f} {t} {name}({parameters}) {{ return {value}; }}"
 _COMBINED = "{f} {t} {name}({v} v) {{ return {value}; }}"
 _UNARY = frozenset(("abs", "popcount", "clz", "sigmoid", "pow_half"))

@@ -34,6 +34,9 @@ from autosched.target import Target
 #: LLVM joins scalars to vectors in texts up to this long only. Its search for them is quadratic: 40 s for 17,000
 #: lines. What is written out at such length is vectors already.
 MOST_LINES_OF_SLP = 4000
+#: LLVM multiplies loops (by unrolling, and by conditions that it moves out of them) in texts up to this long only. It
+#: takes half of its time in longer ones, where no loop matters that much.
+MOST_LINES_OF_COPIES = 10_000
 #: architectures, as triples spell them, all of 64 bits. `experiments/other_machines.py` runs code of most
 MACHINES = ("x86_64", "aarch64", "arm64", "riscv64", "powerpc64le", "ppc64le", "s390x", "loongarch64")
 #: those of which `llvm_dot` knows instructions
@@ -275,11 +278,12 @@ def render(artifact: Artifact, kind: str) -> str:
 def optimised(source: str, machine: llvm.TargetMachine) -> Any:
     """The optimised module of LLVM assembly. Raises BuildError for text that LLVM refuses."""
     module = _parsed(source)
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = True
-    options.slp_vectorization = source.count("\n") < MOST_LINES_OF_SLP
-    options.loop_interleaving = True
-    options.loop_unrolling = True
+    lines = source.count("\n")
+    is_long = lines > MOST_LINES_OF_COPIES
+    options = llvm.create_pipeline_tuning_options(speed_level=2 if is_long else 3)
+    options.loop_vectorization = options.loop_interleaving = True
+    options.slp_vectorization = lines < MOST_LINES_OF_SLP
+    options.loop_unrolling = not is_long
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
     passes.run(module, builder)

@@ -36,6 +36,8 @@ class Prover:
     PROOF_DEPTH = 3
     #: How many steps one question from outside may take, with all the proofs inside its proof.
     EFFORT = 1200
+    #: Steps take as long as polynomials are: so many terms count as a step of all that questions may take together.
+    TERMS_A_STEP = 4
     #: A product larger than this (see `Poly.size`) is not multiplied out, nor reasoned about.
     LARGEST = 600
 
@@ -49,6 +51,7 @@ class Prover:
         self._depth = 0
         self._in_extreme = False
         self._effort = self.EFFORT
+        self._terms = 0  # of the polynomials that the present question has looked at
 
     if TYPE_CHECKING:
 
@@ -152,8 +155,9 @@ class Prover:
             self._reach(mentioned, reached)
             ranges = frozenset((v, self._ranges[v]) for v in reached if v in self._ranges)
             facts = tuple(f for f in self._facts if not reached.isdisjoint(f.variables))
-            numbers = self.memory.numbers
-            found = self._known.surroundings[mentioned] = numbers.setdefault((ranges, facts), len(numbers))
+            number = next(self.memory.tables.new_number)  # taken or not: other threads may be asking
+            found = self.memory.numbers.setdefault((ranges, facts), number)
+            self._known.surroundings[mentioned] = found
         return found
 
     def _reach(self, mentioned: Iterable[Expr], reached: set[Expr]) -> None:
@@ -201,9 +205,21 @@ class Prover:
         question = p, self._surroundings(p.variables)
         found = self.memory.proofs.get(question)
         if found is None:
-            self._effort = self.EFFORT
+            left = self.memory.left
+            self._begin()
             found = self.memory.proofs[question] = self._prove(p, attempt)
+            self._end()
+            self.memory.found(question, left)
+        else:
+            self.memory.recalled(question)
         return found
+
+    def _begin(self) -> None:
+        """A question from outside: it gets its share of the steps that are left for all of them."""
+        self._effort, self._terms = self.memory.allowed(self.EFFORT), 0
+
+    def _end(self) -> None:
+        self.memory.left -= self._terms // self.TERMS_A_STEP
 
     def _prove(self, p: Poly, attempt: tuple[Poly, bool]) -> bool:
         outermost = self._depth == 0 and not self._in_extreme
@@ -216,7 +232,8 @@ class Prover:
             if not found and outermost and self._facts:
                 found = self._is_a_fact(p)
                 if not found:  # facts open many ways that lead nowhere
-                    self._effort = self.EFFORT
+                    self._end()
+                    self._begin()
                     with self._without_facts():
                         found = self._nonneg(p, [self.PROOF_STEPS])
         except RecursionError:  # atoms nested beyond any use
@@ -268,6 +285,7 @@ class Prover:
         """`_nonneg` where nobody has asked within this proof."""
         steps[0] -= 1
         self._effort -= 1
+        self._terms += len(p.terms)
         if steps[0] < 0 or self._effort < 0 or len(p.terms) > self.LARGEST:
             return False
         if self._obviously_nonneg(p):
@@ -444,7 +462,8 @@ class Prover:
         """
         outermost = self._depth == 0 and not self._in_extreme
         if outermost:
-            self._effort, self._in_extreme = self.EFFORT, True
+            self._begin()
+            self._in_extreme = True
             self._known.tried.clear()
             self._known.ends.clear()
         try:
@@ -461,8 +480,10 @@ class Prover:
         finally:
             if outermost:
                 self._in_extreme = False
+                self._end()
 
     def _extreme_in(self, p: Poly, v: Expr, largest: bool) -> Poly | None:
+        self._terms += len(p.terms)
         low, high = self.range(v)
         if low is None or high is None:
             return None

@@ -10,7 +10,7 @@ import threading
 from itertools import product
 from math import gcd
 
-from autosched.ir.conclusions import Memory
+from autosched.ir.conclusions import UNLIMITED, Memory
 from autosched.ir.dtype import BOOL, INT32, INT64
 from autosched.ir.expr import Expr, cast, const, is_index, likely, make, variables
 from autosched.ir.poly import Poly, common_type, join
@@ -50,7 +50,11 @@ class Analyzer(Prover):
             question = e, self._surroundings(variables(e))
             found = self.memory.polys.get(question)
             if found is None:
+                left = self.memory.left
                 found = self.memory.polys[question] = self._new_poly(e)
+                self.memory.found(question, left)
+            else:
+                self.memory.recalled(question)
         self._known.polys[e] = found
         return found
 
@@ -246,7 +250,11 @@ class Analyzer(Prover):
             question = e, self._surroundings(variables(e))
             found = self.memory.simple.get(question)
             if found is None:
+                left = self.memory.left
                 found = self.memory.simple[question] = self._new_simple(e)
+                self.memory.found(question, left)
+            else:
+                self.memory.recalled(question)
         self._known.simple[e] = found
         return found
 
@@ -330,7 +338,7 @@ class _Free(threading.local):
     """An analyzer for each thread: while it answers, it knows how deep in a proof it is."""
 
     def __init__(self) -> None:
-        self.analyzer = Analyzer()
+        self.analyzer = Analyzer(Memory(UNLIMITED))
 
 
 _FREE = _Free()

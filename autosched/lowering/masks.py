@@ -42,6 +42,8 @@ from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify
 MAX_STATEMENTS = 2000
 #: Depth of divisions, minima and maxima in a condition that is solved.
 DEPTH = 4
+#: A loop of no more iterations than this is asked in each of them: cutting it gains little, and doubles what it does.
+FEW = 4
 
 
 @dataclass
@@ -101,12 +103,14 @@ def _pieces(loop: For, an: Analyzer, room: _Room) -> Stmt | None:
     some, all_ = Span(), Span()
     around: list[Expr] = []  #: without which the loop does nothing
     with an.tightened({}):
+        if not masks or an.memory.left <= 0 or an.prove_nonneg(-an.poly(loop.extent) + FEW):
+            return None
         enter_loop(loop, an)
-        inner = _enter_inner(loop, an) if masks else None
+        inner = _enter_inner(loop, an)
         if inner is None:
             return None
         for c in sorted(masks, key=repr):
-            if any(e.op in ("load", "call") for e in post_order(c)):
+            if _reads(c):
                 continue
             around += _solved(c, loop, inner, an, some, all_)
     size = sum(1 for _ in walk(loop.body)) * (2 if all_.provided else 1)
@@ -184,6 +188,33 @@ def _inside(s: Stmt, an: Analyzer, room: _Room) -> Stmt:
     with an.tightened({}):
         enter_loop(s, an)
         return replace(s, body=_cut(s.body, an, room))
+
+
+# -- masks of whole loops -------------------------------------------------------------------------
+
+
+def lift_conditions(s: Stmt) -> Stmt:
+    """A condition that a loop does not change is asked once, around the loop.
+
+    for x in 16: if (k + i)%3 != 1 and x < n: f(x)   ->   if (k + i)%3 != 1: for x in 16: if x < n: f(x)
+
+    Written out, a loop would ask in each copy, and compilers of what is written out take long over each question.
+    """
+    s = with_children(s, lift_conditions)
+    if not isinstance(s, For) or s.kind == "parallel" or s.thread or not isinstance(s.body, If) or s.body.otherwise:
+        return s
+    parts = conjuncts(s.body.condition)
+    lifted = [c for c in parts if s.var not in variables(c) and not _reads(c)]
+    if not lifted or any(e.op == "likely" for e in post_order(s.body.condition)):
+        return s
+    left = [c for c in parts if c not in lifted]
+    inner = If(logical_and(*left), s.body.then) if left else s.body.then
+    return If(logical_and(*lifted), replace(s, body=inner))
+
+
+def _reads(condition: Expr) -> bool:
+    """Whether it reads memory, which the loop may change, or calls what may be called only where the loop runs."""
+    return any(e.op in ("load", "call") for e in post_order(condition))
 
 
 # -- masks in vectors -----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from autosched.errors import LowerError, ScheduleError, UsageError, expect, is_list_of
 from autosched.garbage import few_collections
-from autosched.ir.conclusions import Memory
+from autosched.ir.conclusions import Answers, Memory
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.node import order
@@ -37,7 +37,7 @@ from autosched.lowering.arguments import (
 from autosched.lowering.bounds import infer_bounds
 from autosched.lowering.gpu import inject_vthreads
 from autosched.lowering.inline import inline_stages
-from autosched.lowering.masks import choose_lanes, cut_masks
+from autosched.lowering.masks import choose_lanes, cut_masks, lift_conditions
 from autosched.lowering.nest import build_nests
 from autosched.lowering.partition import partition_loops
 from autosched.lowering.reads import check_reads
@@ -147,7 +147,7 @@ def masks(p: Program) -> Program:
     """On CPUs, loops visit only what their masks let through."""
     if not p.target.is_cpu or gpu.has_work_items(p.function.body):
         return p
-    return p.with_body(choose_lanes(cut_masks(p.function.body, p.analyzer()), p.analyzer()))
+    return p.with_body(choose_lanes(lift_conditions(cut_masks(p.function.body, p.analyzer())), p.analyzer()))
 
 
 def patterns(p: Program) -> Program:
@@ -184,6 +184,10 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("verify", check),
 )
 
+#: Steps of proofs that a lowering may take, beyond those of any program, for each stage and each statement. Where they
+#: run out, what is left is not simplified so far.
+_STEPS_A_STAGE, _STEPS_A_STATEMENT = 500, 100
+
 #: Stages for which Python's own limit of nested calls is enough.
 _MANY_STAGES = 100
 
@@ -203,6 +207,7 @@ class Structure:
     knobs: tuple[Knob, ...]
     constraints: tuple[Constraint, ...]
     calls: Mapping[Any, str] = field(default_factory=dict)  #: what was said of a loop, by its variable
+    answers: Answers = field(default_factory=Answers, compare=False, repr=False)
 
     def at(self, sizes: dict[Expr, Expr]) -> Structure:
         """The same with numbers for some sizes. Raises LowerError for numbers that the schedule does not take."""
@@ -220,21 +225,35 @@ class Structure:
         if name == "structure":
             return self.function
         p = Program(self.function, self.target, dict(knobs or {}))
-        runner = PASS_RUNNER.get()
         try:
             self._check_values(p.knobs)
             with few_collections():
-                for pass_name, run in CONCRETE:
-                    p = run(p) if runner is None else runner(p, pass_name, run)
-                    if pass_name == name:
-                        break
+                return self._lowered(p, name)
         except RecursionError:
             legal = "inline some stages, or build several functions"
             raise _too_deep(self.function.name, "loops and memory are", "", legal) from None
         except LowerError as error:
             error.located("lowered", self.calls.get(error.loop, ""))
             raise
-        return p.function
+
+    def _lowered(self, p: Program, name: str) -> Function:
+        """What the pass of that name leaves of a program.
+
+        Candidates share what is proven, unless proofs take so many steps that they may run out: then the result would
+        depend on who was lowered before.
+        """
+        steps = Memory.STEPS + _STEPS_A_STATEMENT * sum(1 for _ in walk(self.function.body))
+        tables, runner = self.answers.lend(), PASS_RUNNER.get()
+        memory = Memory(steps, tables)
+        done = replace(p, memory=memory)
+        for pass_name, run in CONCRETE:
+            done = run(done) if runner is None else runner(done, pass_name, run)
+            if tables is not None and memory.left < steps // 2:
+                self.answers.are_shared = False
+                return self._lowered(p, name)
+            if pass_name == name:
+                break
+        return done.function
 
     def _check_values(self, knobs: dict[str, int]) -> None:
         """Raise LowerError unless each knob has one of its values, and constraints without sizes hold."""
@@ -313,7 +332,8 @@ def _structure(
 ) -> Structure:
     s.verify()
     check_reads(s)
-    an = Analyzer()
+    memory = Memory(Memory.STEPS + _STEPS_A_STAGE * len(s.stages))
+    an = Analyzer(memory)
     bodies = inline_stages(s)
     args = [s.passed(a) if isinstance(a, Tensor) else a for a in args]
     scalars, tensors = scalar_buffers(args), [t for t in args if isinstance(t, Tensor)]
@@ -325,7 +345,7 @@ def _structure(
     params = tuple([scalars[a] if isinstance(a, Expr) else next(arrays) for a in args])
     sizes = sorted({v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}, key=order)
     bound.check_strides({*sizes, *scalars})
-    body = read_scalars(simplify_stmt(body, Analyzer()), params, scalars)
+    body = read_scalars(simplify_stmt(body, Analyzer(memory)), params, scalars)
     verify.check_sizes(body, sizes, name)
     outputs = tuple(i for i, t in enumerate(args) if isinstance(t, Tensor) and t in wanted | passed)
     exact = round_up.check_tails(s, {x: r.extents for x, r in real.items()}, an) + bound.constraints(s, buffers, an)

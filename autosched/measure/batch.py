@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ _LEAST_RUN_S = 2.0
 _SLACK = 10.0  # a candidate may be this much slower than the best before it is cut off
 _CHECK_S = 30.0  # comparing outputs is our own code; this only bounds a damaged process
 _LOG_SHOWN = 400  # characters
+_BUILD_SHARE = 0.7  # of the time until a batch has to end, after which what is built is run
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _WHILE = {
@@ -264,10 +266,21 @@ class Batch:
     Unless `options.overlap`, building and running alternate: some jobs are built by all builders, then run while no
     builder works, and nothing runs while the caller handles a measurement. On a CPU, which both would use whole, that
     costs no time, and the timing is not disturbed.
+
+    With `until`, a time of the monotonic clock, it ends then: jobs that are not done by that time have no measurement.
+    Where builds take most of the time, what has been built by then is run, while the others are still at work.
     """
 
-    def __init__(self, context: MeasureContext, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> None:
-        self._context = context
+    def __init__(
+        self,
+        context: MeasureContext,
+        jobs: Iterable[Job],
+        quiet: Callable[[], object] | None = None,
+        until: float | None = None,
+    ) -> None:
+        self._context, self._until = context, until
+        now = time.monotonic()
+        self._build_until = None if until is None else now + _BUILD_SHARE * (until - now)
         self._quiet = quiet
         self._queue = BuildQueue(context, jobs, reuse=True)
         self._running: QueuedJob | None = None
@@ -287,11 +300,11 @@ class Batch:
             if self._fatal is not None:
                 raise self._fatal
             queue = self._queue
-            if not (queue.pending or queue.building or queue.built or self._running):
+            if not (queue.pending or queue.building or queue.built or self._running) or _is_past(self._until):
                 return
             self._dispatch()
             if not self._results:
-                for event in pool.wait(1.0):
+                for event in pool.wait(_wait_s(self._until, self._build_until)):
                     self._handle(event)
 
     # -- dispatching -------------------------------------------------------------------------------
@@ -307,6 +320,9 @@ class Batch:
             queue.dispatch(self._ahead)
             is_enough = not queue.pending or len(queue.built) >= self._ahead
             self._is_running_phase = is_enough and not queue.building and not pool.is_starting("builder")
+            if queue.built and _is_past(self._build_until):
+                queue.pending.clear()
+                self._is_running_phase = True
             queue.sort()
             if self._is_running_phase and self._quiet is not None:
                 self._quiet()
@@ -402,6 +418,16 @@ class Batch:
             self._fatal = _device_lost(ended)
         else:
             self._queue.built.appendleft(replace(self._context.control, attempts=0))
+
+
+def _is_past(moment: float | None) -> bool:
+    return moment is not None and time.monotonic() >= moment
+
+
+def _wait_s(*moments: float | None) -> float:
+    """Seconds to wait for workers: not beyond any of these moments that is still to come."""
+    now = time.monotonic()
+    return min([1.0, *(max(m - now, 0.01) for m in moments if m is not None and m > now)])
 
 
 def _device_lost(ended: Measurement) -> DeviceError:

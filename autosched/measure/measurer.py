@@ -165,7 +165,9 @@ class Measurer:
         """The number of worker processes that were replaced."""
         return self.context.pool.restarts
 
-    def measure(self, jobs: Iterable[Job], quiet: Callable[[], object] | None = None) -> Iterator[Measurement]:
+    def measure(
+        self, jobs: Iterable[Job], quiet: Callable[[], object] | None = None, until: float | None = None
+    ) -> Iterator[Measurement]:
         """Yield one measurement for each job, in the order in which they end.
 
         Nothing that a candidate does makes this raise: it becomes a status. A job whose code was measured in this
@@ -173,25 +175,29 @@ class Measurer:
         Leaving the iteration early ends the jobs at work.
 
         `quiet` is called after building, before candidates are timed on this CPU: let it end, or wait for, whatever
-        else your program has at work. It is not called with `options.overlap`.
+        else your program has at work. It is not called with `options.overlap`. At `until`, a time of the monotonic
+        clock, the iteration ends, and jobs that are not done have no measurement.
 
         Raises MeasureError when the worker processes do not start, DeviceError when the device is
         lost, UsageError when this measurer is closed or busy.
         """
         with self._at_work("measure"):
-            yield from Batch(self.context, jobs, quiet)
+            yield from Batch(self.context, jobs, quiet, until)
 
-    def playoff(self, jobs: Sequence[Job], rounds: int = 15) -> list[tuple[Job, list[float]]]:
+    def playoff(
+        self, jobs: Sequence[Job], rounds: int = 15, until: float | None = None
+    ) -> list[tuple[Job, list[float]]]:
         """Take `rounds` samples (seconds per call) of each job, interleaved: one of each in every round.
 
         Outputs are verified whole, before the first and after the last round. A job that fails has no samples, and its
-        reason is in `playoff_errors`. `stats.judge` names the winner, and says how many rounds that takes. Raises what
-        `measure` raises, and UsageError for `rounds` < 1.
+        reason is in `playoff_errors`. `stats.judge` names the winner, and says how many rounds that takes. From `until`
+        on, a time of the monotonic clock, no round begins, and jobs that are not built leave. Raises what `measure`
+        raises, and UsageError for `rounds` < 1.
         """
         if rounds < 1:
             raise UsageError("there must be at least one round", asked=f"playoff(rounds={rounds})")
         with self._at_work("playoff"):
-            playoff = Playoff(self.context, jobs, rounds)
+            playoff = Playoff(self.context, jobs, rounds, until)
             try:
                 return playoff.run()
             finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,9 @@ from autosched.measure.pool import Event
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
 from autosched.measure.protocol import UNLOADED, Job, RunAnswer, read_run, read_time
 from autosched.measure.verify import AFTER, FIRST
+
+#: why a candidate left that was not ready in time
+LATE = "the time was over before its turn"
 
 
 @dataclass
@@ -36,9 +40,11 @@ class Playoff:
     same round. `errors` has the reasons, by job id.
     """
 
-    def __init__(self, context: MeasureContext, jobs: Iterable[Job], rounds: int) -> None:
-        self._context, self._rounds = context, rounds
+    def __init__(self, context: MeasureContext, jobs: Iterable[Job], rounds: int, until: float | None = None) -> None:
+        """No round begins after `until`, a time of the monotonic clock, and who is not built by then leaves."""
+        self._context, self._rounds, self._until = context, rounds, until
         self._entries = [_Entry(job, f"{i}") for i, job in enumerate(jobs)]
+        self._round_s = 0.0  # of the last round
         self._shuffle = random.Random(0)  # fixed: the order of measuring is no source of surprise
 
     @property
@@ -55,13 +61,29 @@ class Playoff:
         try:
             self._build()
             for entry in self._entries:
-                if not entry.error:
+                if not entry.error and self._is_in_time(entry):
                     self._load(entry)
             for r in range(self._rounds):
-                self._round(is_last=r == self._rounds - 1)
+                begun = time.monotonic()
+                is_last = r == self._rounds - 1 or self._is_over
+                self._round(is_last=is_last)
+                if is_last:
+                    break
+                self._round_s = time.monotonic() - begun
         finally:
             self._remove_files()
         return [(e.job, [] if e.error else e.samples) for e in self._entries]
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether there is no time for another round after the next one."""
+        return self._until is not None and time.monotonic() + 2 * self._round_s > self._until
+
+    def _is_in_time(self, entry: _Entry) -> bool:
+        if self._until is None or time.monotonic() < self._until:
+            return True
+        entry.error = LATE
+        return False
 
     def _build(self) -> None:
         queue = BuildQueue(self._context, [entry.job for entry in self._entries], reuse=False)
@@ -73,8 +95,13 @@ class Playoff:
             for event in self._context.pool.wait(1.0):
                 if (ended := queue.finish(event)) is not None:
                     entry_of[id(event.token)].error = f"{ended.status}: {ended.error}"
+            if self._until is not None and time.monotonic() >= self._until:
+                break
         for task in queue.built:
             entry_of[id(task)].task = task
+        for entry in self._entries:
+            if entry.task is None and not entry.error:
+                entry.error = LATE
 
     def _round(self, *, is_last: bool) -> None:
         """Take a sample of each in a new order, so that none always follows one that empties the caches."""

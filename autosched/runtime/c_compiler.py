@@ -23,12 +23,17 @@ from autosched.errors import BuildError, UsageError
 from autosched.ir.functions import find_symbol
 from autosched.runtime import jit as openmp
 from autosched.runtime.cpu import CpuKernel, LoadedCode
+from autosched.runtime.kernel import CompilerFailed
 
 #: errno and traps are of no interest to generated code; a*b+c may be one instruction, as with LLVM. Buffers of
 #: several types lie in one workspace: without -fno-strict-aliasing, gcc 12 loses stores to them at -O3
 _FLAGS = (
     "-std=gnu99", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-strict-aliasing",
 )  # fmt: skip
+#: gcc at -O3 copies loops and paths, and then takes a minute for a thousand statements under conditions. Longer sources
+#: than this get what matters of it. A compiler that does not know a flag of gcc's says so, and goes on.
+MOST_LINES_AT_O3 = 600
+_FLAGS_OF_LONG = ("-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic")
 _LOG_CHARACTERS = 4096
 #: the environment variable with the seconds that one run of the compiler may take, and what holds without it
 TIME_LIMIT = "AUTOSCHED_CC_TIMEOUT"
@@ -57,7 +62,7 @@ class Compiler:
         try:
             told, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
-            raise BuildError(
+            raise CompilerFailed(
                 f"{self.command[0]} has not ended after {limit:g} s, and was stopped",
                 asked=asked,
                 legal=f"a schedule that unrolls less, CFLAGS=-O1, or more seconds: {TIME_LIMIT}=300",
@@ -68,7 +73,7 @@ class Compiler:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
         if process.returncode:
-            raise BuildError(
+            raise CompilerFailed(
                 f"{self.command[0]} failed with status {process.returncode}",
                 asked=asked,
                 legal=f"its complaints:\n{told.strip()[:_LOG_CHARACTERS]}",
@@ -173,7 +178,8 @@ def compile_object(
         )
     text = path.with_suffix(".c")
     text.write_text(source)
-    flags = [*_FLAGS, *tuned, *(compiler.openmp if openmp else ()), *options]
+    long = _FLAGS_OF_LONG if source.count("\n") > MOST_LINES_AT_O3 else ()
+    flags = [*_FLAGS, *long, *tuned, *(compiler.openmp if openmp else ()), *options]
     exact = ["-ffp-contract=off"] if strict else []
     compiler.run([*flags, *shlex.split(os.environ.get("CFLAGS", "")), *exact, "-c", str(text), "-o", str(path)], asked)
     return compiler

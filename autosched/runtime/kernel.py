@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from autosched.codegen.artifact import Signature
-from autosched.errors import AutoschedError, DeviceError
+from autosched.errors import AutoschedError, BuildError, DeviceError
 
 Array = np.ndarray[Any, Any]
 
@@ -55,16 +55,20 @@ class DirectKernel(Protocol):
         """Calls that bypass Python; None where there are none."""
 
 
+class CompilerFailed(BuildError):
+    """A compiler of this machine is there, and makes no code of a program: it complains, or takes too long."""
+
+
 class UnavailableKernel:
     """Code that this machine cannot run. Its source can be read and exported; a call raises the reason."""
 
     def __init__(self, signature: Signature, error: AutoschedError) -> None:
         self.signature = signature
-        self._error = error
+        self.error = error
 
     def bind(self, arrays: Sequence[Array]) -> BoundCall:
         """Raise the error that says what is missing."""
-        raise self._error.with_traceback(None)
+        raise self.error.with_traceback(None)
 
 
 class ForkedError(DeviceError, RuntimeError):

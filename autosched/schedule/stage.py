@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SCOPES", "TAILS", "Attach", "Fetch", "Fuse", "InitNest", "Loop", "Split", "Stage"]
 
+#: parts between dots that the name of a loop may have
+_MOST_PARTS = 64
+
 
 class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, NewStagePrimitives):
     """One tensor of a schedule. Its methods are the schedule primitives on it, declared in `schedule.primitives`."""
@@ -129,6 +132,11 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         self.loops.insert(at, loop)
 
     def new_loop(self, name: str, is_reduce: bool, root: IterVar | None = None) -> Loop:
+        """A loop of that name, or one with a number where it is taken. Names of loops that were fused again and again
+        would double each time: of a long one, the first and the last part stay."""
+        parts = name.split(".")
+        if len(parts) > _MOST_PARTS:
+            name = f"{parts[0]}.{parts[-1]}"
         base, count = name, 0
         while name in self._names:
             count += 1

@@ -8,8 +8,11 @@ the knobs, evaluated for whole batches of candidates (rows of knob indices).
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -37,6 +40,8 @@ DEFAULT = "default"
 FEW = 16
 #: Seconds of computing after which no more sketches are made of a workload.
 SKETCHING_S = 20.0
+#: The time of the monotonic clock at which no more are made either: searches with a budget set it.
+SKETCHING_UNTIL: ContextVar[float] = ContextVar("sketching_until", default=math.inf)
 COUNTING_S = 0.5
 #: Different reasons that the error of an impossible space lists.
 MOST_REASONS = 5
@@ -299,12 +304,23 @@ class SearchSpace:
         return None if found is None else (found[0], dict(zip(knobs, found[1], strict=True)))
 
 
+@contextmanager
+def sketching_until(moment: float) -> Iterator[None]:
+    """Spaces that are made inside have the sketches that there are at this time of the monotonic clock."""
+    token = SKETCHING_UNTIL.set(moment)
+    try:
+        yield
+    finally:
+        SKETCHING_UNTIL.reset(token)
+
+
 def template_space(
     workload: Workload, target: Target, sizes: dict[str, int], templates: Sequence[Template] | None = None
 ) -> SearchSpace:
     """The sketches of templates for a target, by default of the workload's own. Nothing is lowered.
 
-    After `SKETCHING_S` seconds of computing those that there are have to do, which `cut` says.
+    After `SKETCHING_S` seconds of computing, and at `SKETCHING_UNTIL`, those that there are have to do, which `cut`
+    says.
     Raises WorkloadError when there is no template for this kind of target, a size is not known, or the
     declared constraints leave no point in any sketch (naming those that conflict); and
     what the templates raise, if none of them gives a sketch.
@@ -324,8 +340,10 @@ def template_space(
     refused: dict[str, Exception] = {}
     cut, begun = "", time.thread_time()
     for t, (name, choices, result) in ((one, made) for one in templates for made in forks(workload, one, target)):
-        if sketches and time.thread_time() - begun > SKETCHING_S:
-            cut = f"making sketches was ended after {SKETCHING_S:g} s, so the search has the first {len(sketches)}"
+        is_late = time.monotonic() > SKETCHING_UNTIL.get()
+        if sketches and (is_late or time.thread_time() - begun > SKETCHING_S):
+            why = "as the time is short" if is_late else f"after {SKETCHING_S:g} s"
+            cut = f"making sketches was ended {why}, so the search has the first {len(sketches)}"
             break
         if isinstance(result, Exception):
             refused[name] = result

@@ -24,6 +24,10 @@ FINALISTS = 5
 ROUNDS, LEAST_ROUNDS = 15, 9
 #: Parts of a budget in seconds that are kept for the play-off, at least and at most.
 PLAYOFF_SHARE, MOST_PLAYOFF_SHARE = 0.1, 0.3
+#: Seconds by which a first trial, and after it a play-off, may exceed a budget: without them it was spent for nothing.
+GRACE_S, PLAYOFF_GRACE_S = 1.0, 2.0
+#: Part of a budget in which sketches are made; those that there are then are searched.
+SKETCHING_SHARE = 0.25
 #: Part of the time left that one batch may take: a run can only end between batches.
 _BATCH_SHARE = 0.5
 _KEPT = 16  # latest trials that the next ones are expected to be like
@@ -88,6 +92,17 @@ class Budget:
         most = MOST_PLAYOFF_SHARE * self.seconds
         reserve = min(max(PLAYOFF_SHARE * self.seconds, self.playoff_s(FINALISTS, ROUNDS)), most)
         return self.seconds - elapsed_s - reserve
+
+    def left_for_trials(self, elapsed_s: float, is_first: bool) -> float:
+        """Seconds after which a batch is given up, and whoever is proposing one. The first may use all that there is,
+        and a little more: its one trial is worth it."""
+        if self.seconds is None:
+            return math.inf
+        return self.seconds + GRACE_S - elapsed_s if is_first else self.left(elapsed_s)
+
+    def left_for_playoff(self, elapsed_s: float) -> float:
+        """Seconds after which no round of the play-off begins."""
+        return math.inf if self.seconds is None else max(self.seconds - elapsed_s, 0.0) + PLAYOFF_GRACE_S
 
     def is_over(self, elapsed_s: float, is_first: bool) -> bool:
         """Whether no other batch is begun. The first one may use the time that is kept for the play-off."""

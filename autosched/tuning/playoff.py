@@ -8,9 +8,12 @@ the verdict.
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autosched.measure.playoff import LATE
 from autosched.measure.protocol import Job
 from autosched.measure.stats import PlayoffResult, judge, speedup_interval
 from autosched.noise import typical
@@ -71,17 +74,22 @@ def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> PlayoffO
     is_hopeless = _default_cost(run) > BEYOND_DOUBT * run.costs.of(finalists[0])
     jobs = [] if is_hopeless else [Job(0, DEFAULT, run.default_knobs)]
     jobs += [Job(i, run.name_of(r), r.knobs) for i, r in enumerate(finalists, start=1)]
-    samples = [s for _, s in run.measurer.playoff(jobs, rounds)]
+    left = run.budget.left_for_playoff(run.elapsed)
+    until = None if math.isinf(left) else time.monotonic() + left
+    samples = [s for _, s in run.measurer.playoff(jobs, rounds, until)]
     run.neighbours.add_playoff(run.measurer.playoff_strains)
     names = {job.id: job.sketch for job in jobs}
-    for job, why in run.measurer.playoff_errors.items():
-        run.note(f"{names[job]} failed in the play-off: {why}", "warning")
+    errors = run.measurer.playoff_errors
+    for job, why in errors.items():
+        if why != LATE:
+            run.note(f"{names[job]} failed in the play-off: {why}", "warning")
     played: list[Record | None] = [*finalists] if is_hopeless else [None, *finalists]
     knobs = [run.default_knobs if r is None else r.knobs for r in played]
     costs = [run.costs.samples(k, s) for k, s in zip(knobs, samples, strict=True)]
     verdict = judge(costs)
     if verdict.winner is None or not (is_hopeless or samples[0]):
-        run.note("the play-off failed, so the result compares measurements that were not taken side by side", "warning")
+        what = "the budget left no time for a play-off" if LATE in errors.values() else "the play-off failed"
+        run.note(f"{what}, so the result compares measurements that were not taken side by side", "warning")
         return without(run)
     return _decide(run, played, samples, costs, verdict)
 

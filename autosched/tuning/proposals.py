@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 
+from autosched.deadline import TooLate, within
 from autosched.search import Candidate, SearchStrategy, Trial
 
 PATIENCE_S = 10.0  # at the end of a run, for a strategy that is still at work
@@ -20,11 +22,20 @@ class Proposals:
     Where `first` has candidates, they come first: a strategy looks around before it answers, and that takes time.
 
     An exception of the strategy is raised by `take`, which needs the answer.
+
+    `left` tells the seconds that proposing may take. A strategy that is not done then `is_late`: it is left as it is,
+    neither asked nor told anything again.
     """
 
     def __init__(
-        self, strategy: SearchStrategy, ahead: bool, first: Callable[[], list[Candidate]] | None = None
+        self,
+        strategy: SearchStrategy,
+        ahead: bool,
+        first: Callable[[], list[Candidate]] | None = None,
+        left: Callable[[], float] = lambda: math.inf,
     ) -> None:
+        self.is_late = False
+        self._left = left
         self._strategy, self._ahead, self._first = strategy, ahead, first
         self._thread: threading.Thread | None = None
         self._next: list[Candidate] = []
@@ -61,7 +72,8 @@ class Proposals:
     def observe(self, trials: Sequence[Trial]) -> None:
         """Tell the strategy of trials, once it has answered what it was asked."""
         self.join()
-        self._strategy.observe(trials)
+        if not self.is_late:
+            self._strategy.observe(trials)
 
     def join(self) -> None:
         """Wait until nobody is proposing: timing wants the machine for itself."""
@@ -76,6 +88,17 @@ class Proposals:
             self._thread = None
 
     def _asked(self, n: int) -> list[Candidate]:
+        left = self._left()
+        if self.is_late or math.isinf(left):
+            return [] if self.is_late else self._answer(n)
+        try:
+            with within(max(left, 0.0)):
+                return self._answer(n)
+        except TooLate:
+            self.is_late = True
+            return []
+
+    def _answer(self, n: int) -> list[Candidate]:
         first, self._first = self._first, None
         found = [] if first is None else first()
         return found or list(self._strategy.propose(n))

@@ -9,6 +9,7 @@ the events of `autosched.tuning.events`.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -47,13 +48,13 @@ from autosched.search import Candidate, Trial
 from autosched.search.guard import GuardedStrategy
 from autosched.search.predicted import outlooks
 from autosched.search_options import SearchOptions
-from autosched.space.space import SearchSpace
+from autosched.space.space import SearchSpace, sketching_until
 from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning import playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
-from autosched.tuning.budget import BATCHES, Budget, Expectation, Neighbours
+from autosched.tuning.budget import BATCHES, SKETCHING_SHARE, Budget, Expectation, Neighbours
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
 from autosched.tuning.expected import REFERENCE_SHARE, Expected
 from autosched.tuning.playoff import DEFAULT, PlayoffOutcome, label
@@ -170,7 +171,8 @@ class Run(Session):
         self.budget = Budget(budget_s, self.measure_options.builders, self.measure_options.min_repeat_ms / 1000)
         with enough_memory(workload):
             self.inputs = list(inputs) if inputs is not None else workload.sample_inputs(sizes)
-        super().__init__(workload, target, options, workload.sizes_of(self.inputs), say)
+        with sketching_until(self.begun + SKETCHING_SHARE * (math.inf if budget_s is None else budget_s)):
+            super().__init__(workload, target, options, workload.sizes_of(self.inputs), say)
         self.log = RecordLog(default_path(workload.name, target.kind, find_folder(options.records)))
         check_writable(self.log.path)
         self.earlier = self._earlier()
@@ -208,7 +210,7 @@ class Run(Session):
     def choose_strategy(self) -> None:
         """Make the strategy, and tell it of every earlier trial of a sketch that is still in the space."""
         super().choose_strategy()
-        self.proposals = Proposals(self.strategy, self.ahead, self._first_look)
+        self.proposals = Proposals(self.strategy, self.ahead, self._first_look, self._left_for_trials)
         self.resumed = sum(r.sketch != DEFAULT for r in self.resume(trials(self.earlier)))
 
     def observe(self, trials: Sequence[Trial]) -> None:
@@ -411,6 +413,10 @@ class Run(Session):
             self.budget.proposed(time.monotonic() - begun)
             self.note_failures()
             self.note_faults()
+            if not batch and self.proposals.is_late:
+                if is_first:
+                    self.note(self.budget.too_short(self.elapsed), "warning")
+                return
             if not batch:
                 impossible = None if done else self.space.impossible()
                 if impossible is not None:
@@ -482,7 +488,8 @@ class Run(Session):
         for i, c in enumerate(batch, start=first):
             sketch = self.space.sketches[c.sketch]
             jobs.append(Job(i, sketch.name, sketch.values(c.indices)))
-        for m in self.measurer.measure(jobs, quiet=self.proposals.join):
+        until = time.monotonic() + self._left_for_trials()
+        for m in self.measurer.measure(jobs, quiet=self.proposals.join, until=None if math.isinf(until) else until):
             candidate = batch[m.job.id - first]
             sketch = self.space.sketches[candidate.sketch]
             (features,) = sketch.features(np.array([candidate.indices], dtype=np.int64).reshape(1, -1))
@@ -497,6 +504,10 @@ class Run(Session):
             yield self.costs.trial(candidate, r)
             if self.budget.left(self.elapsed) <= 0 or self._is_patience_over:
                 return
+
+    def _left_for_trials(self) -> float:
+        """Seconds after which a batch is given up."""
+        return self.budget.left_for_trials(self.elapsed, not self.measured)
 
     def _progress(self, r: Record) -> TrialDone:
         best = min((*self.measured, *self.earlier), key=self.costs.of)

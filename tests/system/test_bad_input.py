@@ -13,6 +13,7 @@ from autosched.measure.protocol import MeasureOptions
 from autosched.schedule import create_schedule
 from autosched.space.rules import generate
 from autosched.space.rules.engine import rule
+from autosched.space.space import sketching_until
 from autosched.space.workload import Workload
 from autosched.target import Target
 
@@ -83,6 +84,16 @@ def test_a_space_that_takes_long_to_make_is_cut_and_says_so(monkeypatch) -> None
     study = autosched.ask_and_tell(Workload("w", (x, y, product)), "llvm", space="auto")
     assert study.notes == ["making sketches was ended after 0 s, so the search has the first 1"]
     assert len(study.space.sketches) == 2  # and the default schedule
+
+
+def test_a_space_is_cut_when_its_time_is_over() -> None:
+    x, y, k = te.placeholder((32, 32), name="x"), te.placeholder((32, 32), name="y"), te.reduce_axis((0, 32), "k")
+    product = te.compute((32, 32), lambda i, j: te.sum(x[i, k] * y[k, j], axis=k), name="product")
+    with sketching_until(0.0):
+        cut = autosched.search_space(Workload("w", (x, y, product)), "llvm", space="auto")
+    assert cut.cut == "making sketches was ended as the time is short, so the search has the first 1"
+    whole = autosched.search_space(Workload("w", (x, y, product)), "llvm", space="auto")
+    assert not whole.cut and len(whole.sketches) > len(cut.sketches) == 2
 
 
 @pytest.mark.parametrize("target", TARGETS)

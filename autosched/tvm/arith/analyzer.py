@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from math import inf
 
 from autosched.errors import UsageError
+from autosched.ir.conclusions import UNLIMITED, Memory
 from autosched.ir.expr import Expr, as_expr, compare, const, floordiv, var, variables
 from autosched.ir.poly import Poly
 from autosched.ir.prove import conjuncts, is_integer_index
@@ -58,7 +59,7 @@ class Analyzer:
     ROUNDS = 8
 
     def __init__(self) -> None:
-        self.prover = Prover()
+        self.prover = Prover(Memory(UNLIMITED))
         self._bounds: dict[Expr, Interval] = {}
         self._modular: dict[Expr, ModularSet] = {}
         self._facts: tuple[Poly, ...] = ()  # each of them >= 0

@@ -31,7 +31,9 @@ from autosched.ir.stmt import Allocate, Buffer, For, Function, Launch, Let, Stor
 from autosched.lowering import lower_structure
 from autosched.runtime import c_compiler
 from autosched.runtime import load as load_kernel
+from autosched.runtime.kernel import CompilerFailed
 from autosched.schedule import create_schedule
+from autosched.space.workload import Workload
 from autosched.target import Target
 from autosched.testing.case import Case
 from autosched.testing.oracle import check_against_reference
@@ -276,8 +278,10 @@ def test_the_compiler_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     np.testing.assert_array_equal(autosched.build(two_stages(), "c")(a), expected(a))
     assert "-DMINE" in log.read_text() and "-O0" in log.read_text()
     monkeypatch.setenv("CFLAGS", "-no-such-flag")
+    with pytest.warns(RuntimeWarning, match="no-such-flag"):
+        module = autosched.build(two_stages(), "c")
     with pytest.raises(BuildError, match=r"(?s)failed with status.*no-such-flag"):
-        autosched.build(two_stages(), "c")(a)
+        module(a)
     monkeypatch.delenv("CFLAGS")
     with pytest.raises(BuildError, match="knows no CPU 'quantum'"):
         autosched.build(two_stages(), "c -mcpu=quantum")(a)
@@ -353,6 +357,51 @@ def test_the_compiler_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setenv("AUTOSCHED_CC_TIMEOUT", wrong)
         with pytest.raises(UsageError, match="AUTOSCHED_CC_TIMEOUT"):
             slow.run([], "compiling x")
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, times: int) -> list[str]:
+    """Let the C compiler fail so many times; returns the sources that it was given."""
+    real, seen = c_compiler.compile_object, list[str]()
+
+    def compile_object(source: str, *args: object, **options: object) -> object:
+        seen.append(source)
+        if len(seen) <= times:
+            raise CompilerFailed("cc failed with status 1", asked="compiling")
+        return real(source, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(c_compiler, "compile_object", compile_object)
+    return seen
+
+
+def test_another_schedule_is_built_where_the_compiler_fails_on_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, k = te.placeholder((40, 40), name="a"), te.placeholder((40, 40), name="b"), te.reduce_axis((0, 40), "k")
+    c = te.compute((40, 40), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    monkeypatch.setenv("AUTOSCHED_PREDICT", "1")
+    seen = failing(monkeypatch, 1)
+    with pytest.warns(RuntimeWarning, match=r"(?s)of the model's choice.*passed over.*cc failed"):
+        module = autosched.build(Workload("w", (a, b, c)), TARGET)
+    assert len(seen) == 2 and module.provenance["kind"] == "default"
+    x = np.arange(1600, dtype="float32").reshape(40, 40) % 7
+    np.testing.assert_array_equal(module(x, x), x @ x)
+
+
+def test_a_schedule_on_which_the_compiler_fails_is_built_as_source_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = te.placeholder((8,), name="a")
+    s = autosched.create_schedule(te.compute((8,), lambda i: a[i] + 1, name="b"))
+    failing(monkeypatch, 9)
+    with pytest.warns(RuntimeWarning, match="built as source alone: .*cc failed"):
+        module = autosched.build(s, TARGET)
+    assert "a[" in module.get_source()
+    with pytest.raises(BuildError, match="cc failed"):
+        module(np.zeros(8, "float32"))
+
+
+def test_long_sources_are_compiled_without_copies_of_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+    monkeypatch.setattr(c_compiler.Compiler, "run", lambda self, arguments, asked: given.append(arguments))
+    for lines in (2, c_compiler.MOST_LINES_AT_O3 + 1):
+        c_compiler.compile_object("\n" * lines, tmp_path / "x.o")
+    assert ["-O2" in flags for flags in given] == [False, True]
 
 
 def test_what_is_selected_is_still_vectorized() -> None:

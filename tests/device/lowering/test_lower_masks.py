@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from autosched import te
+from autosched.ir.conclusions import Memory
 from autosched.ir.dtype import dtype
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import Expr, const, likely, var
+from autosched.ir.expr import Expr, const, likely, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, For, If, Let, Prefetch, Stmt, Store, load, seq, walk
 from autosched.ir.visit import post_order
 from autosched.lowering import lower_structure
-from autosched.lowering.masks import choose_lanes, cut_masks
+from autosched.lowering.masks import FEW, choose_lanes, cut_masks, lift_conditions
 from autosched.schedule import Schedule, create_schedule
 from autosched.testing.oracle import check_against_reference
 
@@ -33,6 +34,7 @@ MASKS = {
     "of all": lambda i, j, k: i + j >= 2 * k,
     "of halves": lambda i, j, k: k // 2 <= i // 3,
     "of data": lambda i, j, k: k <= i % 5,
+    "of remainders": lambda i, j, k: te.all(k <= te.min(i, j), (k + i) % 3 != 1),
 }
 
 
@@ -171,6 +173,42 @@ def test_a_condition_on_what_the_loop_changes_is_asked_each_time() -> None:
     last = Buffer("last", (const(1),), dtype("int32"))
     loop = For(K, const(0), const(8), "serial", If(load(last, const(0)) >= K, Store(last, (const(0),), K - 1)))
     assert repr(cut_masks(loop, Analyzer())) == repr(loop)
+
+
+def test_a_loop_of_few_iterations_is_asked_in_each() -> None:
+    few, more = (For(K, const(0), const(FEW + n), "serial", If(X >= K, adding(K, K))) for n in (0, 1))
+    assert repr(cut_masks(few, Analyzer())) == repr(few)
+    assert repr(cut_masks(more, Analyzer())) != repr(more)
+
+
+def test_no_loop_is_cut_where_the_steps_of_proofs_have_run_out() -> None:
+    loop = For(K, const(0), const(40), "serial", If(X >= K, adding(K, K)))
+    assert repr(cut_masks(loop, Analyzer())) != repr(loop)
+    assert repr(cut_masks(loop, Analyzer(Memory(0)))) == repr(loop)
+
+
+def test_a_condition_that_a_loop_does_not_change_is_asked_around_it() -> None:
+    loop = For(X, const(0), const(4), "unroll", If((K + T) % 3 != 1, adding(X, K)))
+    lifted = lift_conditions(For(K, const(0), const(9), "serial", loop))
+    assert isinstance(lifted, For) and isinstance(lifted.body, If) and isinstance(lifted.body.then, For)
+    both = For(X, const(0), const(4), "vectorize", If(((K + T) % 3 != 1) & (X < K), adding(X, K)))
+    around = lift_conditions(both)
+    assert isinstance(around, If) and X not in variables(around.condition)
+    assert isinstance(around.then, For) and repr(around.then.body) == repr(If(X < K, adding(X, K)))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        For(X, const(0), K, "serial", If(load(DATA, K) > 0.0, adding(X, X))),  # K may be outside where X has no values
+        For(X, const(0), const(4), "serial", If(load(OUT, K) < 1.0, adding(X, X))),  # asks what the loop changes
+        For(X, const(0), const(4), "serial", If(K < 3, adding(X, X), adding(X, K))),
+        For(X, const(0), const(4), "parallel", If(K < 3, adding(X, X))),
+        For(X, const(0), const(4), "serial", seq(If(K < 3, adding(X, X)), adding(X, K))),
+    ],
+)
+def test_a_condition_stays_where_asking_it_once_would_be_wrong(loop: For) -> None:
+    assert repr(lift_conditions(loop)) == repr(loop)
 
 
 def lanes(body: Stmt) -> For:

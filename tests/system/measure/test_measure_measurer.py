@@ -190,6 +190,20 @@ def test_leaving_early_ends_the_jobs_at_work(make_measurer: Make) -> None:
     assert [m.status for m in measurer.measure(honest(2, start=50))] == ["ok"] * 2
 
 
+def test_a_batch_ends_when_the_time_is_over(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    assert list(measurer.measure(honest(3), until=time.monotonic() - 1.0)) == []
+    assert len(list(measurer.measure(honest(3), until=time.monotonic() + 600.0))) == 3
+
+
+def test_a_build_that_takes_too_long_does_not_keep_the_others(make_measurer: Make) -> None:
+    measurer = make_measurer(timeout_s=10.0, build_timeout_s=300.0, builders=2)
+    assert [m.status for m in measurer.measure(honest(2))] == ["ok"] * 2  # the workers have started
+    jobs = [Job(7, "build_hang"), *(Job(i, "honest", {"ns": 5000 + i}) for i in (1, 2))]
+    found = list(measurer.measure(jobs, until=time.monotonic() + 8.0))
+    assert {(m.job.id, m.status) for m in found} == {(1, "ok"), (2, "ok")}
+
+
 def test_one_batch_at_a_time(make_measurer: Make) -> None:
     measurer = make_measurer(**PATIENT)
     batch = measurer.measure(honest(3))
@@ -298,6 +312,15 @@ def test_playoff(make_measurer: Make) -> None:
     with pytest.raises(UsageError, match="round"):
         measurer.playoff(jobs, rounds=0)
     assert measurer.playoff([]) == []
+
+
+def test_a_playoff_ends_when_the_time_is_over(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    jobs = honest(2)
+    assert [samples for _, samples in measurer.playoff(jobs, until=time.monotonic() - 1.0)] == [[], []]
+    assert set(measurer.playoff_errors) == {job.id for job in jobs}
+    played = measurer.playoff(jobs, rounds=3, until=time.monotonic() + 600.0)
+    assert [len(samples) for _, samples in played] == [3, 3]
 
 
 def test_playoff_survives_its_players(make_measurer: Make) -> None:

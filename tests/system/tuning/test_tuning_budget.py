@@ -56,6 +56,17 @@ def test_no_batch_takes_more_than_half_of_what_is_left() -> None:
     assert Budget(None, 2, 0.02).batch(16, 1e9) == 16
 
 
+def test_batches_and_play_offs_end_with_the_budget() -> None:
+    budget = Budget(10.0, builders=2, sample_s=0.02)
+    budget.measured(trial(0.4, 0.1))
+    assert budget.left_for_trials(4.0, is_first=False) == budget.left(4.0) < 6.0
+    assert 6.0 < budget.left_for_trials(4.0, is_first=True) <= 7.0
+    assert budget.left_for_playoff(4.0) == pytest.approx(8.0)
+    assert budget.left_for_playoff(11.0) == pytest.approx(2.0)
+    endless = Budget(None, 2, 0.02)
+    assert endless.left_for_trials(1e9, is_first=False) == endless.left_for_playoff(1e9) == float("inf")
+
+
 def test_a_late_play_off_is_smaller_and_never_without_a_verdict() -> None:
     budget = Budget(10.0, builders=2, sample_s=0.02)
     budget.measured(trial(0.2, 0.1))
@@ -81,7 +92,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     2 s, with two builders."""
     clock = Clock()
 
-    def measure(self: Measurer, jobs: list[Job], quiet: Any = None) -> Any:
+    def measure(self: Measurer, jobs: list[Job], quiet: Any = None, until: float | None = None) -> Any:
         if quiet is not None:
             quiet()
         build_s = 4.0 if jobs[0].sketch == "default" else 0.3
@@ -91,7 +102,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
             seconds = 1e-3 if job.sketch == "default" else 5e-4
             yield Measurement(job, "ok", (seconds,) * 3, "", build_s, 0.1, "full", f"{job.id:064x}")
 
-    def playoff(self: Measurer, jobs: list[Job], rounds: int = 15) -> Any:
+    def playoff(self: Measurer, jobs: list[Job], rounds: int = 15, until: float | None = None) -> Any:
         clock.now += 2.0
         return [(job, [1e-3 if job.sketch == "default" else 5e-4] * rounds) for job in jobs]
 
@@ -144,9 +155,9 @@ def test_batches_are_small_at_first(clock: Clock, tmp_path: Path, monkeypatch: p
     sizes = []
     real = Measurer.measure
 
-    def measure(self: Measurer, jobs: list[Job], quiet: Any = None) -> Any:
+    def measure(self: Measurer, jobs: list[Job], quiet: Any = None, until: float | None = None) -> Any:
         sizes.append(len(jobs))
-        return real(self, jobs, quiet)
+        return real(self, jobs, quiet, until)
 
     monkeypatch.setattr(Measurer, "measure", measure)
     tune(tmp_path, 60.0)

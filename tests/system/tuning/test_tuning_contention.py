@@ -58,7 +58,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     played: list[str] = []
 
-    def measure(self: Measurer, jobs: list[Job], quiet: Any = None) -> Any:
+    def measure(self: Measurer, jobs: list[Job], quiet: Any = None, until: float | None = None) -> Any:
         if quiet is not None:
             quiet()
         for job in jobs:
@@ -67,7 +67,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             share = 0.0 if is_default else 0.5
             yield Measurement(job, "ok", (seconds,) * 3, "", 0.1, 0.3, "full", f"{job.id:064x}", strain=share)
 
-    def playoff(self: Measurer, jobs: list[Job], rounds: int = 15) -> Any:
+    def playoff(self: Measurer, jobs: list[Job], rounds: int = 15, until: float | None = None) -> Any:
         self.playoff_errors, self.playoff_strains = {}, {job.id: 0.5 for job in jobs}
         played.extend(job.sketch for job in jobs)
         return [(job, samples_of(job, i, rounds)) for i, job in enumerate(jobs)]

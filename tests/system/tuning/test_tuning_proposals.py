@@ -167,3 +167,24 @@ def test_a_seed_decides_the_run(ahead: bool) -> None:
 
     first = once()
     assert first == once() and len(set(first)) == 64
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_strategy_that_is_still_at_work_when_the_time_is_over_is_left_as_it_is(ahead: bool) -> None:
+    class Endless(Diary):
+        def propose(self, n: int) -> list[Candidate]:
+            while len(self.asked) == 1:  # the first answer comes at once
+                sum(range(100))
+            return super().propose(n)
+
+    strategy = Endless()
+    proposals = Proposals(strategy, ahead, left=lambda: 0.05)
+    batch = proposals.take(4)
+    assert len(batch) == 4 and not proposals.is_late
+    proposals.prepare(4)
+    proposals.observe([Trial(c, "ok", 1.0, (1.0,)) for c in batch])
+    known = list(strategy.known)
+    assert proposals.take(4) == [] and proposals.is_late
+    proposals.observe([Trial(c, "ok", 1.0, (1.0,)) for c in batch])
+    assert (proposals.take(4), strategy.known) == ([], known)
+    proposals.close()

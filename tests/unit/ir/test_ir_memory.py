@@ -8,6 +8,8 @@ from threading import Thread
 import pytest
 
 from autosched.ir import simplify as simplify_module
+from autosched.ir.conclusions import UNLIMITED
+from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, floordiv, floormod, maximum, minimum, select, var
 from autosched.ir.poly import Poly
 from autosched.ir.prove import Memory
@@ -35,6 +37,39 @@ def test_ranges_of_what_a_range_mentions_count():
     memory = Memory()
     assert bound(memory, n=(1, 5), x=(0, n - 1)).prove(x <= 4)
     assert not bound(memory, n=(1, 6), x=(0, n - 1)).prove(x <= 4)
+
+
+def deep(levels: int, seed: int) -> Expr:
+    """An index of many divisions, about which hardly anything can be proven."""
+    e = x + seed
+    for k in range(levels):
+        e = floordiv(e * 3 + k, 2) - floormod(e, 5)
+    return e
+
+
+def test_questions_together_take_not_many_more_steps_than_there_are():
+    used = []
+    for steps in (UNLIMITED, 3000):
+        memory = Memory(steps)
+        an = bound(memory, x=(0, 999), n=(1, 100))
+        for seed in range(30):
+            an.prove(deep(16, seed) <= n * 3 + seed)
+        used.append(steps - memory.left)
+        assert an.prove(x + 1 <= 1000), "what is seen at once is proven whatever is left"
+    assert 3000 < used[1] < 0.4 * used[0]
+
+
+def test_what_is_proven_with_few_steps_left_is_true():
+    rng, ways = random.Random(3), 0
+    for _ in range(200):
+        a, b, c = (rng.randint(-6, 6) for _ in range(3))
+        question = floordiv(x * a + y + c, rng.choice((2, 3, 4))) <= maximum(y + b, floormod(x, 4) + a)
+        scarce = bound(Memory(rng.choice((0, 5, 40))), x=(0, 7), y=(0, 5))
+        if scarce.prove(question):
+            ways += 1
+            assert bound(Memory(UNLIMITED), x=(0, 7), y=(0, 5)).prove(question)
+            assert all(evaluate([question], {x: i, y: j})[0] for i in range(8) for j in range(6))
+    assert ways > 5
 
 
 def test_a_range_that_comes_later_counts():

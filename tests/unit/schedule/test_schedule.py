@@ -461,3 +461,14 @@ def test_a_reduce_axis_as_it_was_written_names_the_cache_s_loop(keep_loops: bool
     s[read].compute_at(s[second], k)
     assert s[read].attach.loop in s[second].loops
     assert_roundtrip(s, [a, c])
+
+
+def test_names_of_loops_do_not_double_with_each_fuse():
+    a = te.placeholder((64, 64), name="a")
+    b = te.compute((64, 64), lambda i, j: a[i, j] + 1, name="b")
+    s = create_schedule(b)
+    i, j = s[b].loops
+    for step in range(40):
+        i, j = s[b].split(s[b].fuse(i, j), factor=5 + step)
+    assert max(len(x.name) for x in s[b].loops) < 1000
+    assert_roundtrip(s, [a, b])
