@@ -50,6 +50,16 @@ def test_values_come_back(place: str) -> None:
     assert nd.empty(5, "uint16", place).shape == (5,)
 
 
+@pytest.mark.parametrize("shape", [(16,), (33, 7), (1000,), (300, 300), (16, 0)])
+def test_arrays_begin_with_a_cache_line(shape: tuple[int, ...]) -> None:
+    """Vectors of 64 bytes lie in one line each then; NumPy's own arrays begin 16 bytes after one, mostly."""
+    for of in SCALAR_DTYPES:
+        for _ in range(3):
+            a = nd.empty(shape, of)
+            assert a.shape == shape and a.view().flags.writeable and a.view().flags.c_contiguous
+            assert a.nbytes < 64 or a.view().ctypes.data % 64 == 0
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_copies_are_copies(place: str) -> None:
     x = X.copy()
