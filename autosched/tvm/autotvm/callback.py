@@ -17,6 +17,7 @@ from autosched.tvm.autotvm.utils import format_si_prefix
 
 Callback = Callable[[Any, Sequence[MeasureInput], Sequence[MeasureResult]], None]
 
+
 def log_to_file(file_out: str | PathLike[str] | TextIO, protocol: str = "json") -> Callback:
     """Append a line for each measurement to a file, at once: see `record.encode`."""
 
