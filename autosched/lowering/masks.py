@@ -82,22 +82,22 @@ def _with_ends(loop: For, an: Analyzer) -> tuple[For, dict[Expr, Expr]]:
     """
     stored = {x.buffer for x in walk(loop.body) if isinstance(x, Store)}
     inner = {loop.var} | {x.var for x in walk(loop.body) if isinstance(x, (For, Let))}
-    ends: dict[Expr, Expr] = {}
+    names: dict[Expr, Expr] = {}
     named: dict[Expr, Expr] = {}
     for c in sorted(_masks(loop.body) or (), key=repr):
-        if c.op not in _ORDERS:
-            continue
-        sides = list(c.args)
-        for at, side in enumerate(sides):
-            if side.dtype.is_integer and not is_index(side) and _is_fixed(side, stored, inner, an):
-                name = f"{loop.var.name}.end"
-                sides[at] = next((v for v, x in ends.items() if x is side), None) or var(name, side.dtype, "let")
-                ends[sides[at]] = side
-        if sides != list(c.args):
-            named[c] = compare(c.op, *sides)
-    if not ends or any(is_opaque(e) for x in walk(loop.body) for e in expressions(x)):
+        fixed = [
+            x
+            for x in (c.args if c.op in _ORDERS else ())
+            if x.dtype.is_integer and not is_index(x) and _is_fixed(x, stored, inner, an)
+        ]
+        for side in fixed:
+            if side not in names:
+                names[side] = var(f"{loop.var.name}.end", side.dtype, "let")
+        if fixed:
+            named[c] = compare(c.op, *(names.get(x, x) for x in c.args))
+    if not names or any(is_opaque(e) for x in walk(loop.body) for e in expressions(x)):
         return loop, {}
-    return replace(loop, body=replace_exprs(loop.body, named)), ends
+    return replace(loop, body=replace_exprs(loop.body, named)), {v: x for x, v in names.items()}
 
 
 def _is_fixed(e: Expr, stored: set[Buffer], inner: set[Expr], an: Analyzer) -> bool:
@@ -131,8 +131,9 @@ def _masks(s: Stmt) -> frozenset[Expr] | None:
 
 
 def _parts(condition: Expr) -> list[Expr]:
-    """The parts of a conjunction without those that are about borders: they hold nearly always."""
-    if condition.op == "and":
+    """The parts of a conjunction, which may be asked together as a minimum of truths, without those that are about
+    borders: they hold nearly always."""
+    if condition.op == "and" or (condition.op == "min" and condition.dtype.is_bool):
         return [c for a in condition.args for c in _parts(a)]
     return [] if condition.op == "likely" else [condition]
 
@@ -203,7 +204,8 @@ def _joined(loop: For, some: Span, all_: Span, around: list[Expr], an: Analyzer,
     """The loop in pieces: masked, free of masks, masked; masked as a whole where `all_` does not hold anywhere."""
     low, high = limits(loop, some, an)
     tight = replace(loop, start=low, extent=an.simplify(high - low))
-    alike = (some.low, some.high) == (all_.low, all_.high)  # no loop inside has a say
+    ends = [[*map(id, x)] for x in (some.low, all_.low, some.high, all_.high)]
+    alike = ends[0] == ends[1] and ends[2] == ends[3]  # no loop inside has a say
     first, last = (low, high) if alike else limits(tight, replace(all_, provided=[]), an)
     clean = simplify_stmt(replace_exprs(loop.body, all_.answers), an)
 

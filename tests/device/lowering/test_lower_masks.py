@@ -276,6 +276,34 @@ def test_rows_as_long_as_data_say(name: str, kind: str) -> None:
         check_against_reference(args, s, "llvm", inputs, backend)
 
 
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_rows_between_places_that_data_say(kind: str) -> None:
+    """Both ends are data, and what is the same for inner loops is asked once."""
+    begins, values = te.placeholder((ROWS + 1,), kind, name="begins"), te.placeholder((40, COLUMNS), name="values")
+    chosen = te.placeholder((ROWS,), kind, name="chosen")
+    k = te.reduce_axis((0, 40), "k")
+    out = te.compute(
+        (ROWS, COLUMNS),
+        lambda i, j: te.sum(
+            values[k, j], axis=k, where=te.all(k >= begins[i], k < begins[i + 1], chosen[i] > 0, chosen[i] < 2)
+        ),
+        name="out",
+    )
+    rng = np.random.default_rng(4)
+    inputs = [
+        np.sort(rng.integers(-2, 43, ROWS + 1)).astype(kind),
+        rng.integers(-4, 5, (40, COLUMNS)).astype("float32"),
+        rng.integers(-1, 3, ROWS).astype(kind),
+    ]
+    for outer in (False, True):
+        s = create_schedule(out)
+        i, j, e = s[out].loops
+        if outer:
+            s[out].reorder(i, e, j)
+        for backend in ("native", "interpreter"):
+            check_against_reference([begins, values, chosen, out], s, "llvm", inputs, backend)
+
+
 def test_a_row_is_visited_as_far_as_its_data_say() -> None:
     args, out = rows_of_data("int32")
     f = lower_structure(create_schedule(out), args, "llvm").after("masks")
