@@ -163,7 +163,7 @@ def _is_call(x: Any) -> bool:
     return x.op in ("if_then_else", "likely", "call", "abs") or ir.OPS[x.op].kind in ("math", "bits")
 
 
-def _make_var(name: str = "tindex", dtype: Any = "int32") -> Expr:
+def _make_var(name: str | None = None, dtype: Any = "int32") -> Expr:
     return var(str(name), str(dtype))
 
 

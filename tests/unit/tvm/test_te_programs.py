@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched import tvm
-from autosched.errors import LowerError, ScheduleError
+from autosched.errors import ArgumentError, LowerError, ScheduleError
 from autosched.ir.expr import Expr
 from autosched.runtime import registry
 from autosched.tvm import te, tir, topi
@@ -370,3 +370,35 @@ def test_texts_among_the_arguments_of_a_call() -> None:
     again = tvm.script.from_source(text)
     np.testing.assert_array_equal(tvm.build(again, target="llvm")(np.array([3, 4], "float32")), [8, 8])
     assert [value for _, value, _ in seen[2:]] == [3.0, 4.0]
+
+
+def test_sizes_without_a_name_are_sizes_of_their_own() -> None:
+    A = te.placeholder([te.var() for _ in range(4)])
+    B = te.compute(A.shape, lambda *i: A[i] + 1.0)
+    add = tvm.build(te.create_schedule(B.op), [A, B])
+    x = np.arange(120, dtype="float32").reshape(2, 3, 4, 5)
+    y = np.zeros_like(x)
+    add(x, y)
+    np.testing.assert_array_equal(y, x + 1)
+
+
+def test_numbers_that_shapes_are_made_of() -> None:
+    """Of a formula over several sizes no shape tells each: the call's numbers do."""
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A")
+    bi, bj, si, sj = [te.var(name) for name in ("bi", "bj", "si", "sj")]
+    B = te.compute(((n - bi) // si, (m - bj) // sj), lambda i, j: A[i * si + bi, j * sj + bj], name="B")
+    part = tvm.build(te.create_schedule(B.op), [A, B, bi, si, bj, sj])
+    x = np.arange(12, dtype="float32").reshape(3, 4)
+    for numbers, wanted in (((1, 2, 1, 1), x[1::2, 1:]), ((2, 1, 0, 2), x[2:, 0::2]), ((0, 1, 0, 1), x)):
+        y = np.empty(wanted.shape, "float32")
+        part(x, y, *numbers)
+        np.testing.assert_array_equal(y, wanted)
+    with pytest.raises(
+        ArgumentError,
+        match=r"shape \(2, 2\): dimension 0 is 2 and should be \(n - bi\) // si = 1 \(bi = 1 by argument \'bi\', ",
+    ):
+        part(x, np.empty((2, 2), "float32"), 1, 2, 0, 2)
+    with pytest.raises(ArgumentError, match="'bj': is -1"):
+        part(x, np.empty((1, 2), "float32"), 1, 2, -1, 2)
+    np.testing.assert_array_equal(part(x, 1, 2, 0, 2), x[1::2, 0::2])
