@@ -402,3 +402,21 @@ def test_numbers_that_shapes_are_made_of() -> None:
     with pytest.raises(ArgumentError, match="'bj': is -1"):
         part(x, np.empty((1, 2), "float32"), 1, 2, -1, 2)
     np.testing.assert_array_equal(part(x, 1, 2, 0, 2), x[1::2, 0::2])
+
+
+def test_loops_are_fused_from_the_inside_out_as_well() -> None:
+    A = te.placeholder((3, 4, 5, 2), name="A")
+    B = te.compute(A.shape, lambda i, j, k, x: A[i, j, k, x] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    i, j, k, x = s[B].op.axis
+    inner = s[B].fuse(k, j)
+    whole = s[B].fuse(x, inner, i)
+    assert (inner.name, whole.name) == ("j.k.fused", "i.j.k.fused.x.fused.fused")
+    s[B].parallel(whole)
+    values, out = np.arange(120, dtype="float32").reshape(A.shape), np.zeros(A.shape, "float32")
+    tvm.build(s, [A, B])(values, out)
+    np.testing.assert_array_equal(out, values * 2)
+    assert s.trace.as_python().count(".fuse(") == 2
+    with pytest.raises(ScheduleError, match="not directly inside"):
+        t = te.create_schedule(B.op)
+        t[B].fuse(t[B].op.axis[0], t[B].op.axis[2])
