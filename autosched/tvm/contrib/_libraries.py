@@ -17,8 +17,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "cudnn": ("exists",),
     "nnpack": ("is_available",),
     "thrust": ("can_use_thrust", "can_use_rocthrust"),
-    "spirv": (),
-    "rocm": (),
+    **dict.fromkeys("ndk rocm spirv xcode".split(), ()),
 }
 
 

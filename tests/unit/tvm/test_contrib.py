@@ -306,7 +306,7 @@ def test_what_the_code_generator_says_of_this_machine() -> None:
         codegen.llvm_get_cpu_features(tvm.target.Target("llvm -mtriple=s390x-linux-gnu"))
 
 
-@pytest.mark.parametrize("name", ["spirv", "rocm", "cudnn"])
+@pytest.mark.parametrize("name", ["spirv", "rocm", "cudnn", "ndk"])
 def test_libraries_of_other_devices_may_be_imported(name: str) -> None:
     """Programs import them, and use them where `tvm.device(kind).exist`."""
     module = import_module(f"autosched.tvm.contrib.{name}")
