@@ -118,3 +118,13 @@ def test_a_statement_is_shown_as_a_script_with_what_it_has_from_around() -> None
         )
     )
     assert "i = " not in str(loop) and "for i in range(n):" in str(loop)
+
+
+def test_a_trace_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    A = te.placeholder((8,), name="A")
+    sch = tir.Schedule(te.create_prim_func([A, te.compute((8,), lambda i: A[i] + 1.0, name="B")]))
+    (i,) = sch.get_loops(sch.get_block("B"))
+    sch.split(i, factors=[None, 4])
+    sch.trace.show()
+    assert capsys.readouterr().out == sch.trace.as_python() + "\n"
+    assert "split" in sch.trace.as_python()
