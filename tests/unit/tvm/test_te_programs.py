@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import autosched
 from autosched import tvm
 from autosched.errors import ArgumentError, LowerError, ScheduleError
 from autosched.ir.expr import Expr
@@ -420,3 +421,31 @@ def test_loops_are_fused_from_the_inside_out_as_well() -> None:
     with pytest.raises(ScheduleError, match="not directly inside"):
         t = te.create_schedule(B.op)
         t[B].fuse(t[B].op.axis[0], t[B].op.axis[2])
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_stage_at_a_vectorized_loop_is_computed_for_all_lanes(before: bool, rows: bool) -> None:
+    X = te.placeholder((6, 10), name="X")
+    r = te.reduce_axis((0, 3), "r")
+    P = te.compute((6, 8), lambda i, j: te.sum(X[i, j + r], axis=r), name="P")
+    Y = te.compute((6, 8), lambda i, j: P[i, j] / 3.0, name="Y")
+    s = te.create_schedule(Y.op)
+    if not rows:
+        s[Y].reorder(Y.op.axis[1], Y.op.axis[0])
+    lanes = Y.op.axis[1]
+    if before:
+        s[P].compute_at(s[Y], lanes)
+    s[Y].vectorize(lanes)
+    if not before:
+        s[P].compute_at(s[Y], lanes)
+    assert s[P].attach.loop is (s[Y].loops[0] if rows else None)
+    x, y = np.arange(60, dtype="float32").reshape(6, 10), np.zeros((6, 8), "float32")
+    tvm.build(s, [X, Y])(x, y)
+    np.testing.assert_allclose(y, (x[:, :-2] + x[:, 1:-1] + x[:, 2:]) / 3)
+    with pytest.raises(ScheduleError, match="has no loop"):
+        s[P].compute_at(s[Y], "nothing")
+    plain = autosched.create_schedule(Y)
+    plain["Y"].vectorize("j")
+    with pytest.raises(ScheduleError, match="inside a vector lane"):
+        plain["P"].compute_at("Y", "j")
