@@ -14,13 +14,18 @@ from autosched.codegen.together import Interleaved, Transposed, interleaved, pix
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64
-from autosched.ir.expr import Expr, is_index
+from autosched.ir.expr import Expr, is_const, is_index
 from autosched.ir.ranges import Ranges
+from autosched.ir.simplify import to_poly
 
 _NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
 _NO_COPIES = '!{!"llvm.loop.unroll.disable"}'
 #: stores in a loop that LLVM shall not unroll further
 _WRITTEN_OUT = 12
+#: iterations of a loop that LLVM may write out before it looks for loops to vectorize
+_MOST_COPIES = 128
+#: elements from a store to that of the next iteration, up to which LLVM makes vectors of several such stores
+_BESIDE = 8
 
 
 class Statements:
@@ -247,12 +252,14 @@ class Statements:
         schedule has written out is long enough: in copies of it, LLVM keeps what they share in
         registers that the body needs for its sums. A loop that divides stays
         scalar because LLVM 22 gets it wrong: of a division that all lanes share and only some need,
-        the vectorised loop computes it if the first lane does.
+        the vectorised loop computes it if the first lane does. A loop of rows stays scalar because LLVM
+        writes short rows out, and then takes the loop around for the innermost one: gathers and scatters
+        across rows took up to 17 times as long as the vectors that it makes of a row once it is written out.
         """
         module = self.w.module
         ragged = any(isinstance(inner, S.For) and inner.ragged for inner in S.walk(s))
         written_out = sum(isinstance(inner, S.Store) for inner in S.walk(s.body)) >= _WRITTEN_OUT
-        wanted = [(_NO_VECTORS, s.ragged or divides), (_NO_COPIES, ragged or written_out)]
+        wanted = [(_NO_VECTORS, s.ragged or divides or _is_loop_of_rows(s)), (_NO_COPIES, ragged or written_out)]
         hints = ", ".join(module.metadata(hint) for hint, applies in wanted if applies)
         if not hints:
             return ""
@@ -359,6 +366,22 @@ class Statements:
             del pointers[buffer]
         else:
             pointers[buffer] = outer
+
+
+def _is_loop_of_rows(s: S.For) -> bool:
+    """Whether all loops inside are as short as LLVM writes out, and stores of two iterations are far apart."""
+    inner = [x for x in S.walk(s.body) if isinstance(x, S.For)]
+    if not inner or not all(is_const(x.extent) and int(x.extent.value) <= _MOST_COPIES for x in inner):
+        return False
+    return any(
+        isinstance(x, S.Store) and x.indices[0].dtype.lanes == 1 and _is_far(x.indices[0], s.var)
+        for x in S.walk(s.body)
+    )
+
+
+def _is_far(index: Expr, v: Expr) -> bool:
+    steps = to_poly(index).affine_in(v)
+    return steps is None or abs(steps[0]) > _BESIDE
 
 
 class ByteValues:

@@ -201,12 +201,13 @@ class Signature:
             raise ArgumentTypeError(
                 f"takes {len(self.params)} arrays, got {len(arrays)}", asked=self.name, legal=f"signature: {self}"
             )
-        pairs = zip(self.params, arrays, strict=True)
+        pairs = [*zip(self.params, arrays, strict=True)]
         given = [(p, tuple(a.shape), _steps(p, a)) for p, a in pairs if a is not None]
         for param, shape, _ in given:
             if len(shape) != len(param.shape):
                 raise self._wrong(param, f"needs {len(param.shape)} dimensions, got {len(shape)}: shape {shape}")
-        sizes, origin = self._read_sizes(given)
+        numbers = [(p, _number(a)) for p, a in pairs if p.is_size and a is not None and a.shape == ()]
+        sizes, origin = self._read_sizes(given, numbers)
         self._check_given(given, sizes, origin)
         for requirement in self.requires:
             if not requirement.holds(sizes):
@@ -220,19 +221,22 @@ class Signature:
     def _wrong(self, param: Param, why: str, besides: str = "") -> ArgumentError:
         return ArgumentError(why, asked=f"{self.name}, argument {param.name!r}", legal=f"expected {param}{besides}")
 
-    def _read_sizes(self, given: _Given) -> tuple[dict[str, int], _Origins]:
-        """Each size and where it was read: dimensions that are a size alone first, then derived ones, and
-        strides last, first of all those that are taken."""
+    def _read_sizes(self, given: _Given, numbers: Sequence[tuple[Param, int]]) -> tuple[dict[str, int], _Origins]:
+        """Each size and where it was read: dimensions that are a size alone first, then numbers that were passed for
+        sizes, derived dimensions, and strides last, first of all those that are taken."""
         sizes: dict[str, int] = {}
         origin: _Origins = {}
-        told = []  # (rank, formula, its value, where); those of one rank stay in order
+        told: list[
+            tuple[int, list[Any], int, tuple[Param, int, tuple[int, ...]]]
+        ] = []  # (rank, formula, its value, where); those of one rank stay in order
         for param, shape, own in given:
             for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
                 if isinstance(dim, list) and not (param.broadcasts and length == 1):
-                    told.append((0 if dim[0] == "size" else 1, dim, length, (param, axis, shape)))
+                    told.append((0 if dim[0] == "size" else 2, dim, length, (param, axis, shape)))
             for axis, (dim, step) in enumerate(zip(param.strides, own, strict=False)):
                 if isinstance(dim, list):
-                    told.append((2 if shape[axis] > 1 else 3, dim, step, (param, axis, shape)))
+                    told.append((3 if shape[axis] > 1 else 4, dim, step, (param, axis, shape)))
+        told += [(1, ["size", p.name], value, (p, 0, ())) for p, value in numbers]
         for _, dim, value, where in sorted(told, key=lambda t: t[0]):
             found = solve(dim, value)
             if found is not None and found[0] not in sizes:
@@ -255,7 +259,7 @@ class Signature:
         for name, value in sizes.items():
             if value < 0:
                 param, _, shape = origin[name]
-                why = f"shape {shape} makes the size {name!r} negative: {value}"
+                why = f"shape {shape} makes the size {name!r} negative: {value}" if param.shape else f"is {value}"
                 raise self._wrong(param, why, f" with {name} >= 0")
         for param, shape, _ in given:
             for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
@@ -290,12 +294,21 @@ def _steps(param: Param, array: Any) -> tuple[int, ...]:
     )
 
 
+def _number(value: Any) -> int:
+    """What is passed for a size: an array of one element, on whatever device."""
+    return int(value.numpy() if hasattr(value, "numpy") else value)
+
+
 def _explain(dim: Dim, wanted: int, sizes: Mapping[str, int], origin: _Origins) -> str:
     """`height + 2 = 12 (height = 10 by argument 'out', dimension 0)`."""
     if isinstance(dim, int):
         return str(wanted)
     names = sorted(_names(dim))
-    where = ", ".join(f"{n} = {sizes[n]} by argument {origin[n][0].name!r}, dimension {origin[n][1]}" for n in names)
+    where = ", ".join(
+        f"{n} = {sizes[n]} by argument {origin[n][0].name!r}"
+        + (f", dimension {origin[n][1]}" if origin[n][0].shape else "")
+        for n in names
+    )
     return f"{format_dim(dim)} = {wanted} ({where})"
 
 

@@ -6,6 +6,8 @@
 Such conditions come from `where=`: sums over triangles and bands. `partition` settles the questions of borders, which
 are rare; a mask leaves out half of all work. All that a loop does must lie under the condition. What is left of it is
 asked for each lane of a vector, whose sums are then chosen, and not computed one by one.
+
+Data may say where a loop ends, too: `indptr[i + 1] - indptr[i]`, of a row of a sparse matrix, is read before the loop.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autosched.ir.calls import is_opaque
-from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, select, variables
+from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, select, var, variables
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
     Allocate,
@@ -63,12 +65,52 @@ def _cut(s: Stmt, an: Analyzer, room: _Room) -> Stmt:
         return If(s.condition, then, None if s.otherwise is None else _cut(s.otherwise, an, room))
     if not isinstance(s, For):
         return with_children(s, lambda c: _cut(c, an, room))
-    pieces = _pieces(s, an, room) if s.kind == "serial" and not s.thread else None
-    if pieces is not None:
-        return pieces
+    if s.kind == "serial" and not s.thread:
+        loop, ends = _with_ends(s, an)
+        pieces = _pieces(loop, an, room)
+        if pieces is not None:
+            for v, value in ends.items():
+                pieces = Let(v, value, pieces)
+            return pieces
     with an.tightened({}):
         enter_loop(s, an)
         return replace(s, body=_cut(s.body, an, room))
+
+
+def _with_ends(loop: For, an: Analyzer) -> tuple[For, dict[Expr, Expr]]:
+    """The loop with names for those sides of its masks that are the same data in every iteration, and what these are.
+
+    They are read whether or not the loop runs, so they must be inside their buffers in any case.
+    """
+    stored = {x.buffer for x in walk(loop.body) if isinstance(x, Store)}
+    inner = {loop.var} | {x.var for x in walk(loop.body) if isinstance(x, (For, Let))}
+    names: dict[Expr, Expr] = {}
+    named: dict[Expr, Expr] = {}
+    for c in sorted(_masks(loop.body) or (), key=repr):
+        fixed = [
+            x
+            for x in (c.args if c.op in _ORDERS else ())
+            if x.dtype.is_integer and not is_index(x) and _is_fixed(x, stored, inner, an)
+        ]
+        for side in fixed:
+            if side not in names:
+                names[side] = var(f"{loop.var.name}.end", side.dtype, "let")
+        if fixed:
+            named[c] = compare(c.op, *(names.get(x, x) for x in c.args))
+    if not names or any(is_opaque(e) for x in walk(loop.body) for e in expressions(x)):
+        return loop, {}
+    return replace(loop, body=replace_exprs(loop.body, named)), {v: x for x, v in names.items()}
+
+
+def _is_fixed(e: Expr, stored: set[Buffer], inner: set[Expr], an: Analyzer) -> bool:
+    """Whether an expression is the same for all `inner` variables, and may be evaluated where nobody asks for it."""
+    for x in post_order(e):
+        if x.op == "load":
+            if x.value in stored or not _is_inside(x.value, x.args, an):
+                return False
+        elif x in inner or x.op == "call" or _may_fail(x):
+            return False
+    return True
 
 
 def _masks(s: Stmt) -> frozenset[Expr] | None:
@@ -91,8 +133,9 @@ def _masks(s: Stmt) -> frozenset[Expr] | None:
 
 
 def _parts(condition: Expr) -> list[Expr]:
-    """The parts of a conjunction without those that are about borders: they hold nearly always."""
-    if condition.op == "and":
+    """The parts of a conjunction, which may be asked together as a minimum of truths, without those that are about
+    borders: they hold nearly always."""
+    if condition.op == "and" or (condition.op == "min" and condition.dtype.is_bool):
         return [c for a in condition.args for c in _parts(a)]
     return [] if condition.op == "likely" else [condition]
 
@@ -165,7 +208,9 @@ def _joined(loop: For, some: Span, all_: Span, around: list[Expr], an: Analyzer,
     """The loop in pieces: masked, free of masks, masked; masked as a whole where `all_` does not hold anywhere."""
     low, high = limits(loop, some, an)
     tight = replace(loop, start=low, extent=an.simplify(high - low))
-    first, last = limits(tight, replace(all_, provided=[]), an)
+    ends = [[*map(id, x)] for x in (some.low, all_.low, some.high, all_.high)]
+    alike = ends[0] == ends[1] and ends[2] == ends[3]  # no loop inside has a say
+    first, last = (low, high) if alike else limits(tight, replace(all_, provided=[]), an)
     clean = simplify_stmt(replace_exprs(loop.body, all_.answers), an)
 
     def piece(start: Expr, stop: Expr, body: Stmt) -> Stmt:
@@ -279,16 +324,15 @@ def may_run_anyway(s: If, an: Analyzer) -> bool:
         for e in post_order(expressions(x)):
             if e.op == "load":
                 places.append((e.value, e.args))
-            elif (
-                e.op in _DIVISIONS
-                and not e.dtype.is_float
-                and not (is_const(e.args[1]) and e.args[1].value)
-                or is_opaque(e)
-            ):
+            elif _may_fail(e) or is_opaque(e):
                 return False
         if not all(_is_inside(buffer, indices, an) for buffer, indices in places):
             return False
     return True
+
+
+def _may_fail(e: Expr) -> bool:
+    return e.op in _DIVISIONS and not e.dtype.is_float and not (is_const(e.args[1]) and e.args[1].value)
 
 
 _DIVISIONS = ("div", "floordiv", "floormod", "truncdiv", "truncmod")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from autosched.errors import LowerError
 from autosched.ir import expr as E
 from autosched.ir import stmt as S
 from autosched.ir.calls import is_opaque
@@ -15,7 +14,7 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Stmt
 from autosched.ir.visit import in_place_of, post_order, rebuild, rewrite, substitute
 from autosched.lowering.partition import tighten
-from autosched.lowering.simplify_stmt import enter_loop
+from autosched.lowering.simplify_stmt import enter_loop, replace_exprs
 from autosched.lowering.skipping import skip_lanes
 from autosched.lowering.verify import check_constant
 
@@ -83,8 +82,9 @@ def _one_lane(e: Expr, done: dict[Expr, Expr | None]) -> Expr | None:
     return done[e]
 
 
-#: Lanes beyond this are refused: the code would be longer than any cache.
+#: A loop of more lanes becomes a loop of vectors with `LANES_OF_LONG`: the code would be longer than any cache.
 MAX_LANES = 1024
+LANES_OF_LONG = 64
 #: Up to this distance between lanes, one wide load and a shuffle beat a load for each lane.
 MAX_STRIDE = 4
 #: Reductions whose lanes are combined, and by what; others run one by one.
@@ -120,6 +120,8 @@ def vectorize_loops(s: Stmt, an: Analyzer, can: OnLanes = OnLanes()) -> Stmt:
     """
     if not isinstance(s, S.For):
         return S.with_children(s, lambda c: vectorize_loops(c, an, can))
+    if s.kind == "vectorize" and E.is_const(s.extent) and int(s.extent.value) > MAX_LANES:
+        return vectorize_loops(_in_vectors(s), an, can)
     with an.tightened({}):
         enter_loop(s, an)
         loop = replace(s, body=vectorize_loops(s.body, an, can))
@@ -128,18 +130,26 @@ def vectorize_loops(s: Stmt, an: Analyzer, can: OnLanes = OnLanes()) -> Stmt:
     return _leftover(loop, an, can)  # it may not run: how many vectors there are is asked outside
 
 
+def _in_vectors(loop: S.For) -> Stmt:
+    """A long vector loop as a loop of vectors, and a vector of what is left."""
+    whole, rest = divmod(int(loop.extent.value), LANES_OF_LONG)
+    outer, lane = (E.var(f"{loop.var.name}.{part}", role="loop") for part in ("vector", "lane"))
+
+    def of_lanes(start: Expr, lanes: int) -> S.For:
+        body = replace_exprs(loop.body, {loop.var: start + lane})
+        return replace(loop, var=lane, start=E.const(0), extent=E.const(lanes), body=body)
+
+    vectors = S.For(
+        outer, E.const(0), E.const(whole), "serial", of_lanes(loop.start + outer * LANES_OF_LONG, LANES_OF_LONG)
+    )
+    return S.seq(vectors, *([of_lanes(loop.start + whole * LANES_OF_LONG, rest)] if rest else []))
+
+
 def _vectorize(loop: S.For, before: Stmt, an: Analyzer, can: OnLanes) -> Stmt:
     """The loop on all lanes; its body was `before` until vector loops inside became vectors."""
     legal = "split the loop by a constant factor and vectorize the inner loop"
     check_constant(loop, f"vectorize {loop.var.name}", legal)
     lanes = int(loop.extent.value)
-    if lanes > MAX_LANES:
-        raise LowerError(
-            f"{lanes} lanes are more than {MAX_LANES}",
-            asked=f"vectorize {loop.var.name}",
-            legal="split the loop and vectorize an inner one of at most that extent",
-            loop=loop.var,
-        )
     result = _Lanes(loop, loop.start, lanes, an, can).stmt(loop.body)
     if result is None and _combines_lanes(loop.body):
         result = _Lanes(loop, loop.start, lanes, an, can).stmt(S.map_stmt(before, on_stmt=_step_by_step))

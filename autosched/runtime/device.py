@@ -285,7 +285,7 @@ class Device:
     @property
     def exist(self) -> bool:
         if self.kind == "cpu":
-            return self.device_id == 0
+            return self.device_id >= 0  # one device, whatever its number
         try:
             self.info()
         except DeviceError:

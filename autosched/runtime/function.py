@@ -66,6 +66,7 @@ class CompiledFunction:
         self._last: _Plan | None = None  #: which may have buffers on a device
         self._native: NativeCall | None = None
         self._may_be_native = isinstance(self.kernel, DirectKernel)
+        self._takes_sizes = any(p.is_size for p in self.signature.params)
 
     # -- calling ------------------------------------------------------------------------------
     def __call__(self, *arrays: object) -> Any:
@@ -85,6 +86,9 @@ class CompiledFunction:
         if None in interfaces:
             return self._call_converted(arrays)
         key = tuple([(i["shape"], i["typestr"], i["strides"], i["data"][1]) for i in interfaces])  # type: ignore[index]
+        if self._takes_sizes:  # shapes do not tell all sizes, perhaps
+            params = self.signature.params if len(arrays) == len(self.signature.params) else self.signature.inputs
+            key += tuple(a.tobytes() for p, a in zip(params, arrays, strict=False) if p.is_size)  # type: ignore[attr-defined]
         plan = self._plans.pop(key, None)
         if plan is None:
             complete = self._complete(arrays)

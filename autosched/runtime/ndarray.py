@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from autosched.codegen.storage import ALIGNMENT
 from autosched.errors import ArgumentError, DeviceError, UsageError, clipped, expect, is_list_of
 from autosched.ir.dtype import BFLOAT16, numpy_dtype, unmasked
 from autosched.ir.dtype import dtype as dtype_of
@@ -202,6 +203,16 @@ def allocate(shape: tuple[int, ...], of: np.dtype[Any], strides: tuple[int, ...]
         raise ArgumentError(f"NumPy cannot hold it: {error}", asked=asked, legal=legal) from None
 
 
+def _on_lines(shape: tuple[int, ...], of: np.dtype[Any]) -> Array:
+    """A new array that begins with a cache line: vectors as long as one took twice the time where each lies in two."""
+    size = math.prod(shape) * of.itemsize
+    if size < ALIGNMENT:
+        return allocate(shape, of)
+    memory = allocate((size + ALIGNMENT,), np.dtype(np.uint8))
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(of).reshape(shape)
+
+
 def empty(
     shape: int | Sequence[int],
     dtype: str = "float32",
@@ -226,7 +237,7 @@ def empty(
         place.info()
         raise DeviceError("there is no such device", asked=f"device {place}", legal="cpu(0)")
     if place.kind == "cpu":
-        return NDArray(lengths, of, place, allocate(lengths, numpy_dtype(of)), None)
+        return NDArray(lengths, of, place, _on_lines(lengths, numpy_dtype(of)), None)
     length = math.prod(lengths) * numpy_dtype(of).itemsize
     return NDArray(lengths, of, place, None, driver(place.kind).allocate(place.info(), length, f"array on {place}"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,9 +29,12 @@ class AxisSeparator:
 AXIS_SEPARATOR = AxisSeparator()
 
 
-def var(name: str = "tindex", dtype: object = "int32") -> Expr:
-    """A symbolic integer; as a dimension it is non-negative."""
-    checked_name(name, "te.var")
+_unnamed = (f"tindex_{i}" if i else "tindex" for i in itertools.count())
+
+
+def var(name: str | None = None, dtype: object = "int32") -> Expr:
+    """A symbolic integer; as a dimension it is non-negative. Without a name, it has one that no other has."""
+    name = next(_unnamed) if name is None else checked_name(name, "te.var")
     return ir.var(name, dtype, "size" if to_dtype(dtype).is_integer else "scalar")
 
 

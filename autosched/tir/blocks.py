@@ -284,6 +284,10 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
         """See `Stage.fuse`."""
         owner = self._owner("fuse", loops)
         self._unremarked("fuse", loops)
+        places = [owner.loops.index(loop) for loop in loops if loop in owner.loops]
+        if places != sorted(places):
+            asked, why = f"fuse({', '.join(x.name for x in loops)})", "these loops are not in the order of their nest"
+            self._refuse(asked, why, f"loops of {self._block(owner).name}, outermost first: {owner.describe()}")
         for loop in loops[:-1]:
             inside = self.schedule.attached_at(loop)
             if inside:

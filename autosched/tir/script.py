@@ -20,8 +20,9 @@ import keyword
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, get_args
 
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, is_const
@@ -299,6 +300,24 @@ class Statements(Writer):
             self.line("pass")
         return self.end()
 
+    def part(self, s: Stmt) -> str:
+        """The text of a part of a function: first the buffers and variables that it has from around."""
+        inside = [x for x in walk(s) if isinstance(x, (For, Let, Allocate))]
+        own = {x.buffer if isinstance(x, Allocate) else x.var for x in inside}
+        nodes = [e for x in walk(s) for e in post_order(expressions(x))]
+        stored = [x.buffer for x in walk(s) if isinstance(x, (Store, Prefetch))]
+        buffers = dict.fromkeys([*(e.value for e in nodes if isinstance(e.value, Buffer)), *stored])
+        around = [b for b in buffers if b not in own]
+        sizes = [e for b in around for e in post_order([*b.shape, *b.strides])]
+        for v in dict.fromkeys(e for e in (*sizes, *nodes) if e.op == "var" and e not in own):
+            self.line(f"{self.names.reserve(v)} = T.{v.dtype}()")
+        for b in around:
+            flat = len(b.shape) != 1 and _is_flat(s, b)
+            layout = self.layout(replace(b, shape=(b.elements,), strides=()) if flat else b)
+            self.line(f"{self.names.reserve(b)} = T.Buffer({layout})")
+        self.emit(s, last=True)
+        return self.end()
+
     def emit(self, s: Stmt, last: bool) -> None:
         """Write a statement; the last one of its block may open a scope without indenting."""
         match s:
@@ -423,13 +442,21 @@ def _is_flat(body: Stmt, b: Buffer) -> bool:
 
 @singledispatch
 def script(function: Any) -> str:
-    """Return one function as text, from `@T.prim_func` on."""
+    """Return one function as text, from `@T.prim_func` on, or a statement as lines."""
     raise UsageError(f"{type(function).__name__} cannot be printed", asked="script", legal="a Function or a PrimFunc")
 
 
 @script.register
 def _(function: Function) -> str:
     return Statements().function(function)
+
+
+def _part(s: Stmt) -> str:
+    return Statements().part(s)
+
+
+for _kind in get_args(Stmt):
+    script.register(_kind, _part)
 
 
 def module_script(functions: Mapping[Any, Any], attrs: dict[str, Any]) -> str:

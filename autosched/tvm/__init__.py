@@ -55,6 +55,9 @@ cl = opencl
 gpu = cuda
 context = device
 build_config = transform.build_config
+register_intrin_rule = ir.register_intrin_rule
+target.register_intrin_rule = ir.register_intrin_rule  # type: ignore[attr-defined]
+TVMContext, TVMType = runtime.Device, DataType
 load_json, save_json = ir.load_json, ir.save_json
 __version__ = "0.19.0"
 
@@ -84,15 +87,17 @@ for _name, _module in _ALIASES.items():
 
 #: names that were directly in `tvm` in TVM 0.5 and 0.6
 _OLD_TE = (
-    "all any ceil comm_reducer compute const create_schedule decl_tensor_intrin erf exp extern floor "
-    "if_then_else log max max_value min min_value placeholder popcount power reduce_axis round scan sigmoid "
-    "size_var sqrt sum tag_scope tanh thread_axis trunc truncdiv truncmod floordiv floormod indexdiv indexmod "
-    "var schedule"
+    "abs all any atan ceil comm_reducer compute const cos create_schedule decl_tensor_intrin div erf exp extern floor "
+    "fmod if_then_else isnan log max max_value min min_value nearbyint placeholder popcount power reduce_axis round "
+    "rsqrt scan sigmoid sin size_var sqrt sum tag_scope tanh thread_axis trace trunc truncdiv truncmod floordiv "
+    "floormod indexdiv indexmod var schedule"
 ).split()
 _OLD_TIR = (
     "call_extern call_intrin call_llvm_intrin call_packed call_pure_extern call_pure_intrin decl_buffer ir_builder "
     "likely"
 ).split()
+
+_OLD_TYPES = ("int8", "int32", "float32", "handle")
 
 #: devices of TVM's that there are none of here
 _DEVICES = dict.fromkeys(
@@ -105,8 +110,10 @@ _missing = missing("", globals(), MODULES | _DEVICES)
 
 def __getattr__(name: str) -> Any:
     # topi lets operators take whole tensors when it is imported, tuners and models load the tuning loop: on first use
-    if name in ("topi", "autotvm", "auto_scheduler", "relay") or name in FORMER:
+    if name in ("topi", "autotvm", "auto_scheduler", "relay", "ir_pass") or name in FORMER:
         return import_module(f"autosched.tvm.{name}")
+    if name in _OLD_TYPES:
+        return name
     if name in _OLD_TE:
         return getattr(te, name)
     return getattr(tir, name) if name in _OLD_TIR else _missing(name)

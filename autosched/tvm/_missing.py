@@ -85,8 +85,6 @@ MODULES = {
     "relay": _MODELS,
     "parser": _MODELS,
     "contrib.relay_viz": "autosched show MODEL.onnx",
-    "ir_pass": "tvm.arith.Analyzer().simplify, tir.stmt_functor and tir.transform",
-    "make": "the classes of tvm.tir: tir.For(..), tir.Add(..)",
     "api": "the same names in tvm and tvm.te",
     "intrin": "tvm.ir.register_intrin_lowering",
     "generic": "arithmetic on expressions",
@@ -170,6 +168,7 @@ FORMER = {
     "tensor": "te",
     "expr": "tir",
     "stmt": "tir",
+    "make": "tir",
     "ir_builder": "tir.ir_builder",
     "build_module": "driver",
 }

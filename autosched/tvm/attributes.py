@@ -48,6 +48,7 @@ from autosched.te.tensor_intrin import TensorIntrin
 from autosched.tir.blocks import Block
 from autosched.tir.module import IRModule, PrimFunc, block_names
 from autosched.tir.remarks import Annotations
+from autosched.tir.script import script
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,6 +132,8 @@ def _called(f: Any, name: str) -> Any:
 
 
 attach(Function, __str__=lambda f: f.script(), __getattr__=_called)
+for _kind in get_args(Stmt):
+    attach(_kind, __str__=script, script=script)
 attach(PrimFunc, __getattr__=_called)
 attach(Combiner, lhs=alias("left"), rhs=alias("right"), identity_element=alias("identity"))
 attach(TensorIntrin, reduce_init=alias("reset"), reduce_update=alias("update"))

@@ -46,7 +46,9 @@ DIFFERS = {
     "ir.save_json": "schedules, tensors, expressions and functions of blocks, not lowered loops; not TVM's format",
     "contrib.mkl": "the BLAS that NumPy calls, whichever that is",
     "contrib.dnnl": "the BLAS that NumPy calls, whichever that is",
-    **dict.fromkeys(("contrib.cudnn", "contrib.nnpack", "contrib.thrust"), "it only says that it is not here"),
+    **dict.fromkeys(
+        (f"contrib.{x}" for x in "cudnn ndk nnpack rocm spirv thrust xcode".split()), "it only says that it is not here"
+    ),
     "contrib.pickle_memoize": "files are read and written with save_at_exit=True only, and hold arrays and numbers",
     "contrib.random": "numbers of NumPy's generator; tvm.contrib.random.seed makes them the same again",
     "autotvm.tophub": "nothing is downloaded: extra_files name logs",

@@ -10,7 +10,7 @@ from autosched.runtime.device import device as known
 
 #: kinds of devices of TVM's that this package has no code for -> their number
 OTHERS = {"aocl": 5, "aocl_sw_emu": 5, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10}
-OTHERS |= {"ext_dev": 12, "hexagon": 14, "webgpu": 15}
+OTHERS |= {"nvptx": 2, "ext_dev": 12, "hexagon": 14, "webgpu": 15}
 
 
 class OtherDevice(Device):

@@ -8,6 +8,7 @@ as the first line, `python -m autosched.tvm.install program.py arguments`, or `p
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from importlib.abc import MetaPathFinder
@@ -59,4 +60,5 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit("usage: python -m autosched.tvm.install program.py [arguments]")
     sys.argv = sys.argv[1:]
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))  # as `python program.py` has it
     runpy.run_path(sys.argv[0], run_name="__main__")

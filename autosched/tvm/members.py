@@ -109,7 +109,6 @@ tell(
     {
         "decisions": "the numbers stand in the instructions",
         **dict.fromkeys(("get_decision", "with_decision"), "the numbers stand in its instructions"),
-        "show": "print(trace)",
     },
 )
 _FUNCTION = {

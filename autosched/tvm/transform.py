@@ -438,7 +438,16 @@ def build_config(**options: Any) -> PassContext:
     unroll = {"explicit_unroll": options.pop("unroll_explicit")} if "unroll_explicit" in options else {}
     unroll |= {k.replace("unroll_", ""): options.pop(k) for k in [*options] if k.startswith("auto_unroll_")}
     config: dict[str, Any] = {"tir.UnrollLoop": unroll} if unroll else {}
+    if "add_lower_pass" in options:
+        options["add_lower_pass"] = [(phase, _of_statements(step)) for phase, step in options["add_lower_pass"]]
     return PassContext(config=config | {f"tir.{k}": v for k, v in options.items() if k not in _NO_MATTER})
+
+
+def _of_statements(step: Any) -> Any:
+    """A pass, of a function from statement to statement as well."""
+    if isinstance(step, Pass) or not callable(step):
+        return step
+    return function_pass(lambda f, mod, ctx: f.with_body(step(f.body)), opt_level=0, name=step.__name__)
 
 
 def _tell(instrument: Any, event: str, *args: Any) -> Any:

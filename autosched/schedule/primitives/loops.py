@@ -159,7 +159,7 @@ def _check_covered(s: Schedule, loop: Loop, parts: list[Expr]) -> None:
 @primitive(K.JOINED_LOOP, ...)
 @keeps_meaning
 def fuse(s: Schedule, stage: Stage, *loops: Any) -> Loop:
-    """One loop in place of adjacent ones, outermost first.
+    """One loop in place of adjacent ones, outermost first; of two, either may come first.
 
     for i in N: for j in M: f(i, j)   ->   for i.j.fused in N*M: f(i.j.fused // M, i.j.fused % M)
 
@@ -179,10 +179,12 @@ def fuse(s: Schedule, stage: Stage, *loops: Any) -> Loop:
         unmarked(fused, "fuse")
         unmarked(inner, "fuse")
         at = stage.loops.index(fused)
+        if at and stage.loops[at - 1] is inner:
+            fused, inner, at = inner, fused, at - 1
         if at + 1 >= len(stage.loops) or stage.loops[at + 1] is not inner:
             raise Illegal(
                 f"{inner.full_name} is not directly inside {fused.full_name}",
-                f"adjacent loops, outermost first, of {stage.name}: {stage.describe()}; reorder brings them together",
+                f"adjacent loops of {stage.name}: {stage.describe()}; reorder brings them together",
             )
         if (fused in stage.scatter_loops) != (inner in stage.scatter_loops):
             raise Illegal(

@@ -189,7 +189,8 @@ _SIGNS = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 def _line(op: Operation) -> str:
     """An operation as Ansor shows it."""
     if not isinstance(op, ComputeOp):
-        return f"{op.name} = PLACEHOLDER [{', '.join(map(repr, op.shape))}]"
+        kind = "PLACEHOLDER" if isinstance(op, PlaceholderOp) else "EXTERN"
+        return f"{op.name} = {kind} [{', '.join(map(repr, op.shape))}]"
     axes = ", ".join(a.name for a in op.axis)
     first = op.body[0]
     if first.op == "reduce" and first.value.combiner in _SIGNS:

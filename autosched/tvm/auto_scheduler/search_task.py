@@ -65,7 +65,7 @@ class TuningOptions:
 
     num_measure_trials: candidates at most
     early_stopping:     candidates in a row without a faster one, after which tuning ends
-    verbose:            1 for a line of progress after every `num_measures_per_round` trials
+    verbose:            1 for a line of progress after every `num_measures_per_round` trials and at the end
     builder, runner:    a LocalBuilder and a LocalRunner, or "local". Raises UsageError for others
     """
 
@@ -315,6 +315,7 @@ class Follower:
     ) -> None:
         self.task, self.policy, self.options = task, policy, options
         self.count = 0
+        self._unsaid: TrialDone | None = None
         self.told = {(r.id, r.at) for r in earlier}
 
     def __call__(self, event: Event) -> None:
@@ -325,11 +326,15 @@ class Follower:
             inp = MeasureInput(self.task, TraceState(event.record))
             for callback in self.options.callbacks:
                 callback.callback(self.policy, [inp], [MeasureResult.of(event.record)])
-            if self.options.verbose and self.policy.verbose and self.count % self.options.num_measures_per_round == 0:
-                self.print(event)
+            self._unsaid = event if self.options.verbose and self.policy.verbose else None
+            if self.count % self.options.num_measures_per_round == 0:
+                self._print()
 
-    def print(self, event: TrialDone) -> None:
-        """Print a line of progress."""
+    def _print(self) -> None:
+        """Print a line of progress, unless it was."""
+        event, self._unsaid = self._unsaid, None
+        if event is None:
+            return
         flop = self.task.compute_dag.flop_ct
         speed = f" ({flop / event.best_seconds / 1e9:.1f} GFLOP/s)" if flop > 0 else ""
         failed = sum(event.failures.values())
@@ -340,7 +345,9 @@ class Follower:
         )
 
     def finish(self, result: TuneResult) -> None:
-        """Write the records that no trial told of: the default schedule, and the winner of the play-off."""
+        """Tell how it ended, and write the records that no trial told of: the default schedule, and the winner of the
+        play-off."""
+        self._print()
         files = [c for c in self.options.callbacks if isinstance(c, RecordToFile)]
         for r in RecordLog(result.log).read().records if files else ():
             ours = r.key == self.task.compute_dag.key  # tasks of one function share a log

@@ -9,15 +9,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
-from autosched.errors import UsageError
 from autosched.tvm.autotvm.database import Database
 from autosched.tvm.autotvm.env import GLOBAL_SCOPE
 from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult
 from autosched.tvm.autotvm.record import encode
+from autosched.tvm.autotvm.utils import format_si_prefix
 
 Callback = Callable[[Any, Sequence[MeasureInput], Sequence[MeasureResult]], None]
-
-_UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def log_to_file(file_out: str | PathLike[str] | TextIO, protocol: str = "json") -> Callback:
@@ -53,9 +51,8 @@ def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback
     total:     the number of trials
     si_prefix: unit of the speed, in FLOP/s; where a call counts no operations, times are shown in ms
     """
-    if si_prefix not in _UNITS:
-        raise UsageError(f"{si_prefix!r} is no prefix", asked="si_prefix", legal=", ".join(map(repr, _UNITS)))
-    unit, begun = _UNITS[si_prefix], time.monotonic()
+    format_si_prefix(0, si_prefix)  # which raises for an unknown one
+    begun = time.monotonic()
     state = {"done": 0, "failed": 0, "best": float("inf")}
 
     def show(tuner: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
@@ -70,7 +67,7 @@ def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback
         if GLOBAL_SCOPE.silent:
             return
         flop = inputs[-1].task.flop if inputs else 0
-        speeds = f"Current/Best: {_speed(flop, now, unit):>7} / {_speed(flop, state['best'], unit):>7}"
+        speeds = f"Current/Best: {_speed(flop, now, si_prefix):>7} / {_speed(flop, state['best'], si_prefix):>7}"
         name = f"{si_prefix}FLOPS" if flop else "ms"
         failed = f" | {state['failed']} failed" if state["failed"] else ""
         end = "\n" if state["done"] >= total else ""
@@ -85,10 +82,10 @@ def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback
     return show
 
 
-def _speed(flop: float, seconds: float, unit: float) -> str:
+def _speed(flop: float, seconds: float, prefix: str) -> str:
     if seconds == float("inf"):
         return "-"
-    return f"{flop / seconds / unit:.2f}" if flop else f"{seconds * 1e3:.3f}"
+    return f"{format_si_prefix(flop / seconds, prefix):.2f}" if flop else f"{seconds * 1e3:.3f}"
 
 
 class Monitor:

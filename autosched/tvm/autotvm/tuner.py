@@ -26,6 +26,7 @@ from autosched.tvm.autotvm.measure import MeasureInput, MeasureResult, create_me
 from autosched.tvm.autotvm.task.space import ConfigEntity
 from autosched.tvm.autotvm.task.task import Task
 from autosched.tvm.autotvm.tracing import TracedTask
+from autosched.tvm.autotvm.utils import format_si_prefix
 from autosched.tvm.members import tell
 from autosched.tvm.tuning_common import ERROR_NUMBERS, MeasureErrorNo, log_note
 
@@ -56,6 +57,7 @@ class Tuner:
         self.visited: Any = set()
         self._history: Pairs = []
         self._told: tuple[TracedTask, Study] | None = None
+        self._prefix = "G"
 
     def tune(
         self,
@@ -75,7 +77,11 @@ class Tuner:
 
         With a Builder, a Runner, or a `next_batch` of a program's own, batches go through these, and what they say
         counts: nothing is verified or measured again.
+
+        The logger "autotvm" tells each trial at level DEBUG, speeds in the unit of `si_prefix`.
         """
+        format_si_prefix(0, si_prefix)  # which raises for an unknown one
+        self._prefix = si_prefix
         if not is_local(measure_option) or self._is_own:
             self._tune_in_batches(n_trial, measure_option, early_stopping, callbacks)
             return
@@ -91,6 +97,7 @@ class Tuner:
                 inp, result = _pair(self.task, traced.config_of(event.record), event.record)
                 self._visit(inp.config.index)
                 self._remember(inp, result, count)
+                self._tell(inp, result, count)
                 for callback in callbacks:
                     callback(self, [inp], [result])
 
@@ -122,6 +129,11 @@ class Tuner:
             self.best_config, self.best_measure_pair, self.best_iter = inp.config, (inp, result), trial
             self.best_flops = (self.task.flop or 0.0) / _mean(result)
 
+    def _tell(self, inp: MeasureInput, result: MeasureResult, trial: int) -> None:
+        now = 0.0 if result.error_no else (self.task.flop or 0.0) / _mean(result)
+        speeds = "/".join(f"{format_si_prefix(x, self._prefix):.2f}" for x in (now, self.best_flops))
+        _logger.debug("No: %d\t%sFLOPS: %s\tresult: %s\t%s", trial, self._prefix, speeds, result, inp.config)
+
     # -- in batches -------------------------------------------------------------------------------
     @property
     def _is_own(self) -> bool:
@@ -146,6 +158,7 @@ class Tuner:
             for inp, result in zip(inputs, results, strict=True):
                 count += 1
                 self._remember(inp, result, count)
+                self._tell(inp, result, count)
             self.update(inputs, results)
             for callback in callbacks:
                 callback(self, inputs, results)

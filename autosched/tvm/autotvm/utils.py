@@ -49,7 +49,8 @@ def format_si_prefix(x: float, si_prefix: str) -> float:
     2.0
     """
     if si_prefix not in _PREFIXES:
-        raise UsageError(f"{si_prefix!r} is no prefix", asked="format_si_prefix", legal=", ".join(map(repr, _PREFIXES)))
+        known = ", ".join(map(repr, _PREFIXES))
+        raise UsageError(f"{si_prefix!r} is no prefix", asked=f"si_prefix={si_prefix!r}", legal=known)
     return float(x) / 10.0 ** _PREFIXES[si_prefix]
 
 

@@ -1,4 +1,5 @@
-"""Libraries for GPUs and phones that programs ask for before they use them: `if tvm.contrib.cudnn.exists():`.
+"""Libraries for GPUs and phones that programs ask for before they use them: `if tvm.contrib.cudnn.exists():`, or import
+for devices that this machine may have.
 
 None of them is here, and each says so: what asks is False, any other name says what to use instead.
 """
@@ -12,7 +13,12 @@ from types import ModuleType
 from autosched.tvm._missing import missing
 
 #: module of `tvm.contrib` -> its functions by which programs ask
-ASKED = {"cudnn": ("exists",), "nnpack": ("is_available",), "thrust": ("can_use_thrust", "can_use_rocthrust")}
+ASKED: dict[str, tuple[str, ...]] = {
+    "cudnn": ("exists",),
+    "nnpack": ("is_available",),
+    "thrust": ("can_use_thrust", "can_use_rocthrust"),
+    **dict.fromkeys("ndk rocm spirv xcode".split(), ()),
+}
 
 
 def absent(*_: object) -> bool:

@@ -81,6 +81,18 @@ def register_intrin_lowering(
     return f
 
 
+def register_intrin_rule(
+    target: str, intrin: str, f: Callable[[Any], Any] | None = None, override: bool = False
+) -> Any:
+    """Register a rule as TVM 0.5 to 0.7 spelled it: `register_intrin_rule("cuda", "exp", rule, override=True)`."""
+    level = 99 if override else 10
+    if f is None:
+        return lambda rule: register_intrin_rule(target, intrin, rule, override)
+    for name in (intrin, f"tir.{intrin}"):  # programs' own intrinsics had no prefix
+        register_intrin_lowering(name, target, f=f, level=level)
+    return f
+
+
 _INSTEAD = {
     **dict.fromkeys(("PointerType", "PrimType", "TupleType", "FuncType"), 'types are names: "float32", "handle"'),
 }

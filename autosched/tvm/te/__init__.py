@@ -20,7 +20,7 @@ from autosched.tir import extern_primfunc as extern_primfunc
 from autosched.tir.module import PrimFunc
 from autosched.tvm._missing import missing
 from autosched.tvm.promotion import by_tvm_rules
-from autosched.tvm.te import intrinsic_calls, open_axes
+from autosched.tvm.te import intrinsic_calls, lanes, open_axes
 from autosched.tvm.te.intrinsic_calls import create_schedule as create_schedule
 
 

@@ -4,8 +4,8 @@
     te.reduce_axis((0, indptr[row + 1] - indptr[row]))                                         a row of a sparse matrix
 
 A reduction here runs over sizes, under a condition. So such an axis gets the largest number of values that it can have
-(of all elements, or the length of a tensor that it is an index of), and the condition that it is inside; where the ends
-depend on axes alone, lowering makes the condition the end of the loop again.
+(of all elements, or the length of a tensor that it is an index of), and the condition that it is inside, which lowering
+makes the end of the loop again.
 """
 
 from __future__ import annotations

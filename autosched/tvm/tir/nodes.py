@@ -78,7 +78,12 @@ def _for(
     thread_binding: Any = None,
     annotations: Any = None,
 ) -> stmt.For:
-    """A loop variable that is a `te.var` stands for any size elsewhere: inside, it becomes one of the loop."""
+    """A loop variable that is a `te.var` stands for any size elsewhere: inside, it becomes one of the loop.
+
+    Before TVM 0.8, a number without a meaning stood before the body.
+    """
+    if isinstance(body, int) and isinstance(thread_binding, stmt.Stmt):
+        body, thread_binding = thread_binding, None
     var = ir.as_expr(loop_var)
     if var.op != "var":
         raise UsageError(f"{var!r} is not a variable", asked="tir.For", legal='te.var("i") or tir.Var("i", "int32")')
@@ -158,7 +163,7 @@ def _is_call(x: Any) -> bool:
     return x.op in ("if_then_else", "likely", "call", "abs") or ir.OPS[x.op].kind in ("math", "bits")
 
 
-def _make_var(name: str = "tindex", dtype: Any = "int32") -> Expr:
+def _make_var(name: str | None = None, dtype: Any = "int32") -> Expr:
     return var(str(name), str(dtype))
 
 
@@ -221,6 +226,8 @@ NODES: dict[str, NodeType] = {
 IterVar = NODES["IterVar"]
 for _kind in IterType:
     setattr(IterVar, _kind.name, _kind)
+for _number, _name in enumerate(("Serial", "Parallel", "Vectorized", "Unrolled")):  # as TVM 0.5 to 0.7 spelled them
+    setattr(NODES["For"], _name, _number)
 
 
 def matcher(names: Sequence[str] | None) -> Callable[[Any], bool]:

@@ -270,6 +270,19 @@ def test_ragged_loops_are_not_vectorized() -> None:
     assert "llvm.loop.vectorize.enable" in text
 
 
+@pytest.mark.parametrize(("step", "short", "scalar"), [(32, 32, True), (3, 3, False), (500, 500, False)])
+def test_loops_of_short_rows_are_not_vectorized(step: int, short: int, scalar: bool) -> None:
+    """LLVM writes a short row out, and would gather and scatter across the rows then."""
+    out, i, j = Buffer("out", (const(50000),), dtype("float32")), loop_var("i"), loop_var("j")
+    row = For(j, const(0), const(short), "serial", Store(out, (i * step + j,), cast("float32", j)))
+    body = For(i, const(0), const(100), "serial", row)
+    text = compile_function(Function("f", (out,), (), body, (0,)), Target.parse("llvm")).texts["source"]
+    assert ("llvm.loop.vectorize.enable" in text) == scalar
+    result = np.zeros(50000, np.float32)
+    run(Function("f", (out,), (), body, (0,)), result)
+    np.testing.assert_array_equal(result[: 99 * step + short], np.tile(np.arange(step), 100)[: 99 * step + short])
+
+
 def test_deep_expressions() -> None:
     """A reduction unrolled two thousand times is no deeper for the generator than for the reader."""
     a, out = Buffer("a", (const(2000),), dtype("int32")), Buffer("out", (const(1),), dtype("int32"))

@@ -11,7 +11,7 @@ from autosched import te
 from autosched.ir.conclusions import Memory
 from autosched.ir.dtype import dtype
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import Expr, const, likely, var, variables
+from autosched.ir.expr import Expr, compare, const, likely, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, For, If, Let, Prefetch, Stmt, Store, load, seq, walk
 from autosched.ir.visit import post_order
@@ -258,3 +258,114 @@ def test_lanes_choose_beside_a_prefetch() -> None:
     given = [np.arange(24 * 64, dtype="float32").reshape(24, 64), np.arange(24, dtype="int32")]
     for backend in ("native", "interpreter"):
         check_against_reference([x, taken, c], s, "llvm", given, backend)  # type: ignore[arg-type]
+
+
+# -- ends that data say ----------------------------------------------------------------------------
+
+
+def rows_of_data(kind: str) -> tuple[list[te.Tensor], te.Tensor]:
+    """Products with rows of a sparse matrix: of values, whose columns stand beside, between places that data say."""
+    values, columns = te.placeholder((90,), name="values"), te.placeholder((90,), "int32", name="columns")
+    begins = te.placeholder((ROWS + 1,), kind, name="begins")
+    dense = te.placeholder((DEPTH, COLUMNS), name="dense")
+    e = te.reduce_axis((0, 90), "e")
+
+    def element(i: Expr, j: Expr) -> Expr:
+        at = begins[i] + e
+        product = values[te.min(at, 89)] * dense[columns[te.min(at, 89)], j]
+        return te.sum(product, axis=e, where=e < begins[i + 1] - begins[i])
+
+    out = te.compute((ROWS, COLUMNS), element, name="out")
+    return [values, columns, begins, dense, out], out
+
+
+SCHEDULES = {
+    "plain": lambda s, i, j, e: None,
+    "columns in vectors": lambda s, i, j, e: (s.reorder(i, e, j), s.vectorize(j)),
+    "rows in vectors": lambda s, i, j, e: (s.reorder(j, i), s.vectorize(s.split(i, factor=8)[1])),
+    "rows inside": lambda s, i, j, e: s.reorder(e, i, j),
+    "rows side by side": lambda s, i, j, e: (
+        ii := s.split(i, factor=4)[1],
+        s.reorder(e, ii, j),
+        s.unroll(ii),
+    ),
+    "values in vectors": lambda s, i, j, e: s.vectorize(s.split(e, factor=8)[1]),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("kind", ["int32", "int64", "uint8"])
+def test_rows_as_long_as_data_say(name: str, kind: str) -> None:
+    rng = np.random.default_rng(2)
+    lengths = np.array([0, 9, 1, 0, 20, *rng.integers(0, 5, ROWS - 5)])
+    begins = np.concatenate([[0], lengths.cumsum()]).astype(kind)
+    assert begins[-1] <= 90
+    inputs = [
+        rng.integers(-4, 5, 90).astype("float32"),
+        rng.integers(0, DEPTH, 90).astype("int32"),
+        begins,
+        rng.integers(-4, 5, (DEPTH, COLUMNS)).astype("float32"),
+    ]
+    args, out = rows_of_data(kind)
+    s = create_schedule(out)
+    i, j, e = s[out].loops
+    SCHEDULES[name](s[out], i, j, e)
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, "llvm", inputs, backend)
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_rows_between_places_that_data_say(kind: str) -> None:
+    """Both ends are data, and what is the same for inner loops is asked once."""
+    begins, values = te.placeholder((ROWS + 1,), kind, name="begins"), te.placeholder((40, COLUMNS), name="values")
+    chosen = te.placeholder((ROWS,), kind, name="chosen")
+    k = te.reduce_axis((0, 40), "k")
+    out = te.compute(
+        (ROWS, COLUMNS),
+        lambda i, j: te.sum(
+            values[k, j], axis=k, where=te.all(k >= begins[i], k < begins[i + 1], chosen[i] > 0, chosen[i] < 2)
+        ),
+        name="out",
+    )
+    rng = np.random.default_rng(4)
+    inputs = [
+        np.sort(rng.integers(-2, 43, ROWS + 1)).astype(kind),
+        rng.integers(-4, 5, (40, COLUMNS)).astype("float32"),
+        rng.integers(-1, 3, ROWS).astype(kind),
+    ]
+    for outer in (False, True):
+        s = create_schedule(out)
+        i, j, e = s[out].loops
+        if outer:
+            s[out].reorder(i, e, j)
+        for backend in ("native", "interpreter"):
+            check_against_reference([begins, values, chosen, out], s, "llvm", inputs, backend)
+
+
+def test_a_row_is_visited_as_far_as_its_data_say() -> None:
+    args, out = rows_of_data("int32")
+    f = lower_structure(create_schedule(out), args, "llvm").after("masks")
+    (loop,) = loops_over(f.body, "e")
+    (end,) = (x for x in walk(f.body) if isinstance(x, Let))
+    assert end.var in post_order(loop.extent) and end.var.name == "e.end" and not asks(loop)
+    assert sum(x.op == "load" for x in post_order(end.value)) == 2
+
+
+ENDS, LAST = (Buffer(name, (const(16),), dtype("int32")) for name in ("ends", "last"))
+
+
+@pytest.mark.parametrize(
+    ("end", "before"),
+    [
+        (load(ENDS, X - 1), True),
+        (load(ENDS, X), False),  # outside in the last row, if that has any iteration
+        (load(LAST, X - 1), False),  # the loop writes it
+        (load(ENDS, K), False),  # another one in each iteration
+        (te.truncdiv(load(ENDS, const(0)), load(ENDS, const(1))), False),  # it may divide by zero
+    ],
+    ids=["inside", "outside", "written", "not the same", "divides"],
+)
+def test_ends_are_read_before_the_loop_only_where_nothing_can_go_wrong(end: Expr, before: bool) -> None:
+    body = If(compare("lt", K, end), Store(LAST, (K,), K))
+    s = For(X, const(1), const(16), "serial", For(K, const(0), const(16), "serial", body))
+    assert any(isinstance(x, Let) for x in walk(cut_masks(s, Analyzer()))) == before

@@ -50,6 +50,16 @@ def test_values_come_back(place: str) -> None:
     assert nd.empty(5, "uint16", place).shape == (5,)
 
 
+@pytest.mark.parametrize("shape", [(16,), (33, 7), (1000,), (300, 300), (16, 0)])
+def test_arrays_begin_with_a_cache_line(shape: tuple[int, ...]) -> None:
+    """Vectors of 64 bytes lie in one line each then; NumPy's own arrays begin 16 bytes after one, mostly."""
+    for of in SCALAR_DTYPES:
+        for _ in range(3):
+            a = nd.empty(shape, of)
+            assert a.shape == shape and a.view().flags.writeable and a.view().flags.c_contiguous
+            assert a.nbytes < 64 or a.view().ctypes.data % 64 == 0
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_copies_are_copies(place: str) -> None:
     x = X.copy()
@@ -205,9 +215,17 @@ def test_what_devices_say_of_themselves() -> None:
 def test_devices_that_are_not_there() -> None:
     absent = device("opencl", 99)
     assert not absent.exist and absent.device_name is None and absent.max_threads_per_block is None
-    assert not device("cpu", 3).exist
-    for place in (absent, device("cpu", 3)):
+    for place in (absent, device("cpu", -1)):
         with pytest.raises(DeviceError, match="there is no such device"):
             nd.empty((2,), "int8", place)
     with pytest.raises(DeviceError, match=r"(?s)opencl\(99\).*opencl devices: "):
         absent.sync()
+
+
+def test_the_cpu_has_any_number() -> None:
+    """Programs take the number of a GPU for whatever device they run on."""
+    a, b = nd.array(X, device("cpu", 3)), nd.empty(X.shape, device="cpu:3")
+    assert a.device == Device("cpu", 3) and a.device.exist and not Device("cpu", -1).exist
+    np.testing.assert_array_equal(a.copyto(b).numpy(), X)
+    np.testing.assert_array_equal(increment("llvm")(a), X + 1)
+    assert increment("llvm").time_evaluator("b", device("cpu", 3), number=1)(a, b).mean > 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched import tvm
-from autosched.tvm import te, topi
+from autosched.tvm import auto_scheduler, te, topi
 from autosched.tvm.topi import testing
 
 DRAW = np.random.default_rng(0)
@@ -62,3 +62,32 @@ def test_a_schedule_of_blocks_goes_on() -> None:
     a, w, b = DRAW.random((1, 4, 6, 8), "float32"), DRAW.random((3, 3, 8, 16), "float32"), np.zeros((1, 4, 6, 16), "f4")
     tvm.build(sch.mod["main"], "llvm")(a, w, b)
     tvm.testing.assert_allclose(b, testing.conv2d_nhwc_python(a, w, 1, 1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["llvm", "opencl"])
+def test_weights_of_sparse_blocks_are_operations_with_names_for_their_arrays(target: str) -> None:
+    """Sketch rules know them by their tags, and tasks have names for the parts of the matrix."""
+    rng = np.random.default_rng(3)
+    m, n, k, height, width = 5, 12, 9, 4, 3
+    full = rng.integers(-3, 4, (n // height, height, k // width, width)).astype("float32")
+    full *= np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]], "float32")[:, None, :, None]  # a row of blocks is empty
+    kept = [(i, j) for i in range(n // height) for j in range(k // width) if full[i, :, j].any()]
+    data = np.stack([full[i, :, j] for i, j in kept])
+    indices = np.array([j for _, j in kept], "int32")
+    indptr = np.array([sum(i < row for i, _ in kept) for row in range(n // height + 1)], "int32")
+
+    x, out = te.placeholder((m, k), name="x"), np.zeros((m, n), "float32")
+    weights = [te.placeholder(a.shape, str(a.dtype), name) for name, a in (("d", data), ("i", indices), ("p", indptr))]
+    made = topi.nn.sparse_dense(x, *weights)
+    assert (made.op.tag, made.op.input_tensors[0].op.tag) == (
+        "sparse_dense_sp_rhs_bsrmm",
+        "sparse_dense_sp_rhs_bsrmm_block",
+    )
+    names = auto_scheduler.measure.prepare_input_map([x, *weights, made])
+    start = f"sparse_dense_bsr_{n}_{k}_{height}_{width}_{len(data)}_{len(indptr)}_"
+    assert [names[w] for w in weights] == [start + end for end in ("W_data", "W_indices", "W_indptr")]
+    with tvm.target.Target(target):
+        s = topi.x86.schedule_sparse_dense([made])
+    values = rng.integers(-3, 4, (m, k)).astype("float32")
+    tvm.build(s, [x, *weights, made], target)(values, data, indices, indptr, out)
+    np.testing.assert_array_equal(out, values @ full.reshape(n, k).T)

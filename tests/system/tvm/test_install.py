@@ -117,3 +117,15 @@ def test_gradients_by_differences() -> None:
         tvm.testing.check_numerical_grads(lambda a: (a**3).sum(), [x], [2 * x**2])
     with pytest.raises(ValueError, match="NaN or infinity"):
         tvm.testing.check_numerical_grads(lambda a: np.log(-a).sum(), {"a": -x}, {"a": x * np.nan})
+
+
+def test_a_program_finds_the_modules_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("import tvm\nversion = tvm.__version__\n", encoding="utf-8")
+    program = tmp_path / "program.py"
+    program.write_text("import sys, beside\nprint(beside.version, sys.argv[1:])\n", encoding="utf-8")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    words = [sys.executable, "-m", "autosched.tvm.install", str(program), "one"]
+    ended = subprocess.run(words, cwd=elsewhere, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == f"{tvm.__version__} ['one']\n"

@@ -237,11 +237,6 @@ CASES: Cases = {
     },
     "vectors": {
         "vectorize a loop of unknown extent": lambda args, s: (s["C"].vectorize("j"), llvm(args, s)),
-        "vectorize too many lanes": lambda args, s: (
-            s["C"].split("j", factor=2048),
-            s["C"].vectorize("j.inner"),
-            llvm(args, s),
-        ),
         "unroll a loop of unknown extent": lambda args, s: (s["C"].unroll("j"), llvm(args, s)),
         "unroll too much": lambda args, s: (s["C"].split("j", factor=10_000), s["C"].unroll("j.inner"), llvm(args, s)),
     },

@@ -500,7 +500,6 @@ CASES: Cases = {
     },
     "fuse": {
         "fuse nothing": lambda s: s["C"].fuse(),
-        "fuse in the wrong order": lambda s: s["C"].fuse("j", "i"),
         "fuse loops apart": lambda s: (s["C"].split("j", factor=4), s["C"].fuse("i", "j.inner")),
         "fuse spatial and reduce": lambda s: s["S"].fuse("i", "k"),
         "fuse a vectorized loop": lambda s: (s["C"].vectorize("j"), s["C"].fuse("i", "j")),

@@ -233,3 +233,24 @@ def test_pieces_of_one_loop_are_told_apart() -> None:
     pieces = [For(j, const(start), const(8), "serial", body) for start in (0, 8)]
     result = vectorize_loops(For(i, const(0), const(4), "vectorize", Seq(tuple(pieces))), Analyzer())
     assert [loads(s) for s in walk(result) if isinstance(s, Store)] == [["ramp(0, 4)"], ["ramp(j//8*4, 4)"]]
+
+
+@pytest.mark.parametrize("length", [2048, 1100])
+@pytest.mark.parametrize("kind", ["elements", "sums", "greatest"])
+def test_more_lanes_than_a_vector_has(length: int, kind: str) -> None:
+    """They are vectors in a loop, and one of what is left."""
+    a = te.placeholder((2, length), "int32", name="A")
+    k = te.reduce_axis((0, length), "k")
+    if kind == "elements":
+        b = te.compute((2, length), lambda i, j: a[i, length - 1 - j] * 3 + j, name="B")
+    elif kind == "sums":
+        b = te.compute((2,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    else:
+        b = te.compute((2,), lambda i: te.max(a[i, k] * (k + 1), axis=k), name="B")
+    s = create_schedule(b)
+    s[b].vectorize(s[b].loops[-1])
+    f = lower_structure(s, [a, b], "llvm").bind()
+    assert max(e.dtype.lanes for x in walk(f.body) if isinstance(x, Store) for e in post_order(x.value)) == 64
+    values = np.random.default_rng(5).integers(-99, 100, (2, length)).astype("int32")
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, b], s, "llvm", [values], backend)

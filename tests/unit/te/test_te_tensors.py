@@ -73,7 +73,8 @@ def test_variables() -> None:
     assert n.dtype == "int32"
     assert n.value.role == "size"
     assert te.var("k", "int64").dtype == "int64"
-    assert te.var().name == "tindex"
+    unnamed = [te.var().name for _ in range(3)]
+    assert len({*unnamed}) == 3 and all(name.startswith("tindex") for name in unnamed)
     assert te.var("alpha", "float32").value.role == "scalar"
     assert te.var("n") is not n
     assert te.const(3) is const(3)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from autosched import tvm
 from autosched.ir.stmt import For, If, Seq, Store
 from autosched.tvm import nd, te, tir
 from autosched.tvm.attributes import AttachType, IterType
@@ -90,3 +91,40 @@ def test_what_a_stage_says_of_itself() -> None:
 def test_arrays_have_a_context() -> None:
     array = nd.array([1.0, 2.0])
     assert array.ctx == array.device
+
+
+def test_a_statement_is_shown_as_a_script_with_what_it_has_from_around() -> None:
+    n = te.var("n")
+    A = te.placeholder((n, 8), name="A", dtype="int32")
+    T = te.compute((n, 8), lambda i, j: A[i, j] * 2, name="T")
+    B = te.compute((n, 8), lambda i, j: T[i, j] + i, name="B")
+    s = te.create_schedule(B.op)
+    s[T].compute_at(s[B], B.op.axis[0])
+    loop = tvm.lower(s, [A, B])["main"].body
+    assert (
+        str(loop.body)
+        == loop.body.script()
+        == (
+            "n = T.int32()\n"
+            "i = T.int32()\n"
+            'A = T.Buffer((n * 8,), "int32")\n'
+            'B = T.Buffer((n * 8,), "int32")\n'
+            'T_ = T.allocate([8], "int32", "global")\n'
+            'T__1 = T.Buffer((8,), "int32", data=T_)\n'
+            "for j in range(8):\n"
+            "    T__1[j] = A[i * 8 + j] * 2\n"
+            "for j in range(8):\n"
+            "    B[i * 8 + j] = T__1[j] + i\n"
+        )
+    )
+    assert "i = " not in str(loop) and "for i in range(n):" in str(loop)
+
+
+def test_a_trace_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    A = te.placeholder((8,), name="A")
+    sch = tir.Schedule(te.create_prim_func([A, te.compute((8,), lambda i: A[i] + 1.0, name="B")]))
+    (i,) = sch.get_loops(sch.get_block("B"))
+    sch.split(i, factors=[None, 4])
+    sch.trace.show()
+    assert capsys.readouterr().out == sch.trace.as_python() + "\n"
+    assert "split" in sch.trace.as_python()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -303,3 +304,17 @@ def test_what_the_code_generator_says_of_this_machine() -> None:
     assert "no-such" in codegen.llvm_get_cpu_features(tvm.target.Target("llvm -mattr=+no-such"))
     with pytest.raises(UsageError, match="not this machine"):
         codegen.llvm_get_cpu_features(tvm.target.Target("llvm -mtriple=s390x-linux-gnu"))
+
+
+@pytest.mark.parametrize("name", ["spirv", "rocm", "cudnn", "ndk"])
+def test_libraries_of_other_devices_may_be_imported(name: str) -> None:
+    """Programs import them, and use them where `tvm.device(kind).exist`."""
+    module = import_module(f"autosched.tvm.contrib.{name}")
+    assert getattr(tvm.contrib, name) is module
+    with pytest.raises(AttributeError):
+        module.optimize(b"")
+
+
+@pytest.mark.parametrize("kind", ["rocm", "vulkan", "nvptx", "metal"])
+def test_devices_of_other_kinds_do_not_exist(kind: str) -> None:
+    assert not tvm.device(kind, 0).exist

@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
+import autosched
 from autosched import tvm
-from autosched.errors import LowerError, ScheduleError
+from autosched.errors import ArgumentError, LowerError, ScheduleError
 from autosched.ir.expr import Expr
 from autosched.runtime import registry
 from autosched.tvm import te, tir, topi
@@ -370,3 +371,81 @@ def test_texts_among_the_arguments_of_a_call() -> None:
     again = tvm.script.from_source(text)
     np.testing.assert_array_equal(tvm.build(again, target="llvm")(np.array([3, 4], "float32")), [8, 8])
     assert [value for _, value, _ in seen[2:]] == [3.0, 4.0]
+
+
+def test_sizes_without_a_name_are_sizes_of_their_own() -> None:
+    A = te.placeholder([te.var() for _ in range(4)])
+    B = te.compute(A.shape, lambda *i: A[i] + 1.0)
+    add = tvm.build(te.create_schedule(B.op), [A, B])
+    x = np.arange(120, dtype="float32").reshape(2, 3, 4, 5)
+    y = np.zeros_like(x)
+    add(x, y)
+    np.testing.assert_array_equal(y, x + 1)
+
+
+def test_numbers_that_shapes_are_made_of() -> None:
+    """Of a formula over several sizes no shape tells each: the call's numbers do."""
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A")
+    bi, bj, si, sj = [te.var(name) for name in ("bi", "bj", "si", "sj")]
+    B = te.compute(((n - bi) // si, (m - bj) // sj), lambda i, j: A[i * si + bi, j * sj + bj], name="B")
+    part = tvm.build(te.create_schedule(B.op), [A, B, bi, si, bj, sj])
+    x = np.arange(12, dtype="float32").reshape(3, 4)
+    for numbers, wanted in (((1, 2, 1, 1), x[1::2, 1:]), ((2, 1, 0, 2), x[2:, 0::2]), ((0, 1, 0, 1), x)):
+        y = np.empty(wanted.shape, "float32")
+        part(x, y, *numbers)
+        np.testing.assert_array_equal(y, wanted)
+    with pytest.raises(
+        ArgumentError,
+        match=r"shape \(2, 2\): dimension 0 is 2 and should be \(n - bi\) // si = 1 \(bi = 1 by argument \'bi\', ",
+    ):
+        part(x, np.empty((2, 2), "float32"), 1, 2, 0, 2)
+    with pytest.raises(ArgumentError, match="'bj': is -1"):
+        part(x, np.empty((1, 2), "float32"), 1, 2, -1, 2)
+    np.testing.assert_array_equal(part(x, 1, 2, 0, 2), x[1::2, 0::2])
+
+
+def test_loops_are_fused_from_the_inside_out_as_well() -> None:
+    A = te.placeholder((3, 4, 5, 2), name="A")
+    B = te.compute(A.shape, lambda i, j, k, x: A[i, j, k, x] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    i, j, k, x = s[B].op.axis
+    inner = s[B].fuse(k, j)
+    whole = s[B].fuse(x, inner, i)
+    assert (inner.name, whole.name) == ("j.k.fused", "i.j.k.fused.x.fused.fused")
+    s[B].parallel(whole)
+    values, out = np.arange(120, dtype="float32").reshape(A.shape), np.zeros(A.shape, "float32")
+    tvm.build(s, [A, B])(values, out)
+    np.testing.assert_array_equal(out, values * 2)
+    assert s.trace.as_python().count(".fuse(") == 2
+    with pytest.raises(ScheduleError, match="not directly inside"):
+        t = te.create_schedule(B.op)
+        t[B].fuse(t[B].op.axis[0], t[B].op.axis[2])
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_stage_at_a_vectorized_loop_is_computed_for_all_lanes(before: bool, rows: bool) -> None:
+    X = te.placeholder((6, 10), name="X")
+    r = te.reduce_axis((0, 3), "r")
+    P = te.compute((6, 8), lambda i, j: te.sum(X[i, j + r], axis=r), name="P")
+    Y = te.compute((6, 8), lambda i, j: P[i, j] / 3.0, name="Y")
+    s = te.create_schedule(Y.op)
+    if not rows:
+        s[Y].reorder(Y.op.axis[1], Y.op.axis[0])
+    lanes = Y.op.axis[1]
+    if before:
+        s[P].compute_at(s[Y], lanes)
+    s[Y].vectorize(lanes)
+    if not before:
+        s[P].compute_at(s[Y], lanes)
+    assert s[P].attach.loop is (s[Y].loops[0] if rows else None)
+    x, y = np.arange(60, dtype="float32").reshape(6, 10), np.zeros((6, 8), "float32")
+    tvm.build(s, [X, Y])(x, y)
+    np.testing.assert_allclose(y, (x[:, :-2] + x[:, 1:-1] + x[:, 2:]) / 3)
+    with pytest.raises(ScheduleError, match="has no loop"):
+        s[P].compute_at(s[Y], "nothing")
+    plain = autosched.create_schedule(Y)
+    plain["Y"].vectorize("j")
+    with pytest.raises(ScheduleError, match="inside a vector lane"):
+        plain["P"].compute_at("Y", "j")

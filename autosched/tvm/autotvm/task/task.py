@@ -99,11 +99,16 @@ def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> tuple
 def template(task_name: str, func: Callable[P, R]) -> Callable[P, R]: ...
 @overload
 def template(task_name: str, func: None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def template(task_name: str, func: Callable[..., Any] | None = None) -> Any:
+@overload
+def template(task_name: Callable[P, R]) -> Callable[P, R]: ...
+def template(task_name: Any, func: Callable[..., Any] | None = None) -> Any:
     """Register a function that defines and uses configurations, and returns a schedule and its arguments.
 
-    When it is called, `get_config()` is the configuration in force for these arguments and this target.
+    When it is called, `get_config()` is the configuration in force for these arguments and this target. As a decorator
+    without a name, as TVM 0.5 and 0.6 had it, the task has the function's.
     """
+    if callable(task_name):
+        return template(task_name.__name__, task_name)
 
     def register(f: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any) -> Any:

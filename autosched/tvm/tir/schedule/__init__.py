@@ -53,6 +53,11 @@ def _apply_json(json_obj: Any, sch: Schedule) -> None:
     apply_to_schedule(Trace.from_json(json_obj), sch)
 
 
+def _show(trace: Trace, style: Any = None, black_format: Any = None) -> None:
+    """Print the calls."""
+    print(trace.as_python())
+
+
 attach(Schedule, get_sref=_sref)
 attach(
     Trace,
@@ -61,6 +66,7 @@ attach(
     as_json=lambda trace, remove_postproc=False: trace.to_json(),
     simplified=lambda trace, remove_postproc=False: trace,
     insts=property(list),
+    show=_show,
 )
 
 _INSTEAD = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from autosched import te
 from autosched.errors import UsageError
+from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 from autosched.topi import image, sparse
 from autosched.topi import nn as _core
@@ -14,6 +15,7 @@ from autosched.topi.arguments import same
 from autosched.topi.elementwise import UNARY
 from autosched.topi.transform import reshape, transpose
 from autosched.tvm._missing import missing
+from autosched.tvm.te import compute, reduce_axis, sum
 from autosched.tvm.topi.nn import utils as utils
 from autosched.tvm.topi.nn import winograd_util as winograd_util
 from autosched.tvm.topi.utils import get_const_tuple
@@ -158,7 +160,7 @@ def scale_shift_nchwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
 
 # -- sparse weights -----------------------------------------------------------------------------------
 
-sparse_dense_sp_rhs, sparse_dense_sp_lhs = sparse.dense, sparse.dense_sparse_data
+sparse_dense_sp_lhs = sparse.dense_sparse_data
 sparse_transpose, sparse_add = sparse.transpose, sparse.csradd
 
 
@@ -168,7 +170,35 @@ def sparse_dense(
     """Multiply by the transpose of a sparse matrix, or with `sparse_lhs` a sparse matrix by a transpose."""
     if sparse_lhs:
         return sparse.dense_sparse_data(sparse_data, sparse_indices, sparse_indptr, dense_data)
-    return sparse.dense(dense_data, sparse_data, sparse_indices, sparse_indptr)
+    return sparse_dense_sp_rhs(dense_data, sparse_data, sparse_indices, sparse_indptr)
+
+
+def sparse_dense_sp_rhs(data: Tensor, weight_data: Tensor, weight_indices: Tensor, weight_indptr: Tensor) -> Tensor:
+    """Multiply data [m, k] by the transpose of a sparse matrix [n, k].
+
+    Of blocks [number, rows, columns] it is made of operations that schedules and rules take, with TVM's tags: sums for
+    each row of blocks, and their elements in order.
+    """
+    if weight_data.ndim != 3:
+        return sparse.dense(data, weight_data, weight_indices, weight_indptr)
+    (m, k), (_, height, width) = data.shape, get_const_tuple(weight_data.shape)
+    rows = weight_indptr.shape[0] - 1
+
+    def sums(i: Expr, nb_j: Expr, j: Expr) -> Expr:
+        first = weight_indptr[nb_j]
+        elem_idx = reduce_axis((0, weight_indptr[nb_j + 1] - first), name="elem_idx")
+        c = reduce_axis((0, width), name="c")
+        at = first + elem_idx
+        product = weight_data[at, j, c] * data[i, weight_indices[at] * width + c]
+        return sum(product, axis=[elem_idx, c])
+
+    kind = "sparse_dense_sp_rhs_bsrmm"
+    flop = {"FLOP": 2 * m * rows * height * k}
+    blocks = compute((m, rows, height), sums, name="sparse_dense_block", tag=f"{kind}_block", attrs=flop)
+    made: Tensor = compute(
+        (m, rows * height), lambda i, j: blocks[i, j // height, j % height], name="sparse_dense", tag=kind
+    )
+    return made
 
 
 def sparse_conv2d(

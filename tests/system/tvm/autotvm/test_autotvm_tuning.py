@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -54,18 +55,24 @@ def space_of(task: autotvm.task.Task) -> tuple[TracedTask, SearchSpace]:
     return traced, template_space(traced.workload, traced.target, {})
 
 
-def test_simple_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simple_template(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     N, L, M = 16, 8, 32
     task = autotvm.task.create("tutorial/matmul", args=(N, L, M, "float32"), target="llvm")
     assert len(task.config_space) == 5 * 6 and task.flop == 2 * N * L * M
     log, monitor = tmp_path / "matmul.log", autotvm.callback.Monitor()
     tuner = autotvm.tuner.RandomTuner(task)
+    caplog.set_level(logging.DEBUG, "autotvm")
     tuner.tune(
         n_trial=3,
         measure_option=OPTIONS,
         callbacks=[autotvm.callback.log_to_file(str(log)), autotvm.callback.progress_bar(3), monitor],
     )
     pairs = list(autotvm.record.load_from_file(log))
+    said = [r.getMessage() for r in caplog.records if r.getMessage().startswith("No: ")]
+    assert [text.split("\t")[0] for text in said] == ["No: 1", "No: 2", "No: 3"]
+    for text, (inp, result) in zip(said, pairs, strict=True):
+        _, speeds, costs, config = text.split("\t")
+        assert speeds.startswith("GFLOPS: ") and f"costs={result.costs!r:.8}" in costs and config == str(inp.config)
     assert len(pairs) == 3 == len({inp.config.index for inp, _ in pairs}) == len(monitor.trial_scores())
     for inp, result in pairs:
         assert result.error_no == 0 and inp.task.workload == task.workload == ("tutorial/matmul", N, L, M, "float32")

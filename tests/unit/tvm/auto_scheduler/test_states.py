@@ -10,7 +10,7 @@ import pytest
 
 from autosched.errors import RecordError, UsageError, WorkloadError
 from autosched.te import reference
-from autosched.tvm import auto_scheduler, te
+from autosched.tvm import auto_scheduler, te, tir
 from autosched.tvm.auto_scheduler import _ffi_api, workload_registry
 from autosched.tvm.auto_scheduler.loop_state import Stage, State
 from autosched.tvm.auto_scheduler.measure_record import dump_record_to_string, load_record_from_string
@@ -280,3 +280,11 @@ def test_every_module_answers_for_names_it_lacks(module: str, name: str, legal: 
         getattr(import_module(f"autosched.tvm.{module}"), name)
     asked, _, rest = str(found.value).partition("\n")
     assert asked.startswith(f"tvm.{module}.{name}") and legal in rest
+
+
+def test_a_dag_tells_inputs_from_what_is_computed_elsewhere() -> None:
+    a = te.placeholder((4, 8), name="a")
+    b = te.extern((4, 8), [a], lambda ins, outs: tir.call_packed("any.name", ins[0], outs[0]), name="b")
+    c = te.compute((4,), lambda i: b[i, 0], name="c")
+    shown = str(auto_scheduler.ComputeDAG([a, c]))
+    assert shown.splitlines() == ["a = PLACEHOLDER [4, 8]", "b = EXTERN [4, 8]", "c(i) = b[i, 0]"]
