@@ -52,6 +52,10 @@ class Tables:
     simple: dict[tuple[Expr, int], Expr] = field(default_factory=dict)
     costs: dict[tuple[object, int], int] = field(default_factory=dict)
 
+    @property
+    def are_empty(self) -> bool:
+        return not (self.proofs or self.polys or self.simple)
+
     def clear(self) -> None:
         for kept in (self.numbers, self.proofs, self.polys, self.simple, self.costs):
             kept.clear()

@@ -244,13 +244,15 @@ class Structure:
         """
         steps = Memory.STEPS + _STEPS_A_STATEMENT * sum(1 for _ in walk(self.function.body))
         tables, runner = self.answers.lend(), PASS_RUNNER.get()
+        is_first = tables is None or tables.are_empty
         memory = Memory(steps, tables)
         done = replace(p, memory=memory)
         for pass_name, run in CONCRETE:
             done = run(done) if runner is None else runner(done, pass_name, run)
             if tables is not None and memory.left < steps // 2:
                 self.answers.are_shared = False
-                return self._lowered(p, name)
+                if not is_first:
+                    return self._lowered(p, name)
             if pass_name == name:
                 break
         return done.function

@@ -11,7 +11,7 @@ import pytest
 
 from autosched.codegen import compile_function, text_of
 from autosched.codegen.artifact import Artifact, Signature
-from autosched.codegen.llvm import MOST_LINES_OF_SLP, host, optimised, target_machine
+from autosched.codegen.llvm import MOST_LINES_OF_COPIES, MOST_LINES_OF_SLP, host, optimised, target_machine
 from autosched.codegen.llvm_text import Scoped
 from autosched.codegen.signature import dim_of, evaluate_dim, format_dim
 from autosched.errors import BuildError, TargetError
@@ -268,6 +268,31 @@ def test_scalars_are_joined_in_short_texts_only() -> None:
     text = f"define void @f(ptr noalias %a) {{\n{loads}\n{sums}\nret void\n}}\n"
     assert "<4 x float>" in str(optimised(text, machine))
     assert "<4 x float>" not in str(optimised(text + ";\n" * MOST_LINES_OF_SLP, machine))
+
+
+def test_loops_are_copied_in_short_texts_only() -> None:
+    machine = target_machine(*host())
+    text = """define void @f(ptr noalias %a, ptr noalias %b, i64 %n) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %p = getelementptr double, ptr %a, i64 %i
+  %x = load double, ptr %p
+  %j = srem i64 %i, 7
+  %q = getelementptr double, ptr %b, i64 %j
+  %y = load double, ptr %q
+  %z = fdiv double %x, %y
+  store volatile double %z, ptr %q
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, 96
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+    short, long = (str(optimised(text + ";\n" * n, machine)).count("fdiv") for n in (0, MOST_LINES_OF_COPIES))
+    assert (long, short > 1) == (1, True)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is counted on Linux")
