@@ -64,7 +64,9 @@ def test_axes_and_rows_are_operands_too() -> None:
     assert np.sqrt(k) is te.sqrt(k.var)
     assert np.int32(2) * k is te.const(2) * k.var  # type: ignore[operator]
     number = te.placeholder((), name="number")
-    assert np.exp(number) is te.exp(number())
+    out = te.compute((2,), lambda i: np.exp(number) + A[i], name="out")
+    (found,) = te.reference([A, number, out], [ARRAY, np.zeros((), "float32")])
+    assert found.tolist() == [1, 2]
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
