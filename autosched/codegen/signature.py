@@ -222,8 +222,8 @@ class Signature:
         return ArgumentError(why, asked=f"{self.name}, argument {param.name!r}", legal=f"expected {param}{besides}")
 
     def _read_sizes(self, given: _Given, numbers: Sequence[tuple[Param, int]]) -> tuple[dict[str, int], _Origins]:
-        """Each size and where it was read: dimensions that are a size alone first, then numbers that were passed for
-        sizes, derived dimensions, and strides last, first of all those that are taken."""
+        """Each size and where it was read: dimensions that are a size alone first, then those derived of one, numbers
+        that were passed for sizes, other dimensions, and strides last, first of all those that are taken."""
         sizes: dict[str, int] = {}
         origin: _Origins = {}
         told: list[
@@ -232,11 +232,18 @@ class Signature:
         for param, shape, own in given:
             for axis, (dim, length) in enumerate(zip(param.shape, shape, strict=True)):
                 if isinstance(dim, list) and not (param.broadcasts and length == 1):
-                    told.append((0 if dim[0] == "size" else 2, dim, length, (param, axis, shape)))
+                    told.append(
+                        (
+                            0 if dim[0] == "size" else 1 if len(_names(dim)) == 1 else 3,
+                            dim,
+                            length,
+                            (param, axis, shape),
+                        )
+                    )
             for axis, (dim, step) in enumerate(zip(param.strides, own, strict=False)):
                 if isinstance(dim, list):
-                    told.append((3 if shape[axis] > 1 else 4, dim, step, (param, axis, shape)))
-        told += [(1, ["size", p.name], value, (p, 0, ())) for p, value in numbers]
+                    told.append((4 if shape[axis] > 1 else 5, dim, step, (param, axis, shape)))
+        told += [(2, ["size", p.name], value, (p, 0, ())) for p, value in numbers]
         for _, dim, value, where in sorted(told, key=lambda t: t[0]):
             found = solve(dim, value)
             if found is not None and found[0] not in sizes:
