@@ -119,7 +119,9 @@ def _combiner(
 
 
 def _looking_at_both(e: Expr) -> Expr:
-    """`e`, which reads nothing, with `and` and `or` that look at both of their sides: there is nothing to guard."""
+    """A truth that reads nothing, with `and` and `or` that look at both of their sides: there is nothing to guard."""
+    if not e.dtype.is_bool:
+        return e
     return rewrite(e, lambda n, args: ir.make(BOTH_SIDES[n.op], n.dtype, args) if n.op in BOTH_SIDES else None)
 
 

@@ -96,7 +96,10 @@ def run(template_space, tmp_path_factory) -> Run:
 def test_callbacks_and_progress(run: Run) -> None:
     assert [r.error_no for _, r in run.told.pairs] == [0, 0, 0] and run.result.trials == 3
     assert all(inp.task is run.task and res.costs[0].value > 0 for inp, res in run.told.pairs)
-    assert [line.split(", best")[0] for line in run.printed] == ["ansor_logs.matmul: 2 trials"]
+    assert [line.split(", best")[0] for line in run.printed] == [
+        "ansor_logs.matmul: 2 trials",
+        "ansor_logs.matmul: 3 trials",
+    ]
 
 
 def test_the_log_has_the_default_schedule_and_the_play_off(run: Run, tmp_path) -> None:
