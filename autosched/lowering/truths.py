@@ -47,8 +47,6 @@ def keep_truths_in_bytes(body: Stmt) -> Stmt:
             case Store(buffer=b) if b in kept:
                 raw = load(kept[b], *s.indices)
                 return replace(s, buffer=kept[b], value=_in_bytes(s.value, raw, ours))
-            case Store(buffer=b, value=v) if v.op in BOTH_SIDES and v.args[1] is load(b, *s.indices):
-                return replace(s, value=make(BOTH_SIDES[v.op], v.dtype, v.args))
         return s
 
     return map_stmt(body, lambda e: rewrite(e, on_expr, done), on_stmt)

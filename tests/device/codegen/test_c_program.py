@@ -460,3 +460,18 @@ def test_a_copied_array_on_the_stack() -> None:
     rng = np.random.default_rng(0)
     inputs = [rng.integers(-8, 8, (9, 20)).astype("float32"), rng.integers(-2, 9, (7, 5))]
     check_against_reference([table, at, picked], s, "c", inputs, "native")
+
+
+def test_lanes_beside_loads_of_single_bytes_are_vectors() -> None:
+    """Four bytes of each row: gcc 12 loads vectors for them where the loop over rows is the innermost one; a loop over
+    many lanes is inside of it here."""
+    a, b, k = te.placeholder((8, 32), "uint8", "a"), te.placeholder((4, 64), "uint8", "b"), te.reduce_axis((0, 4), "k")
+    c = te.compute((8, 64), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    for lanes, wanted in ((64, False), (4, True)):
+        s = create_schedule(c)
+        s[c].split("j", factor=lanes)
+        s[c].reorder("j.outer", "i", "k", "j.inner")
+        s[c].unroll("k")
+        s[c].vectorize("j.inner")
+        source = compile_c(lower_structure(s, [a, b, c], "c").bind(), Target("c")).texts["source"]
+        assert ("no-tree-loop-vectorize" in source) == wanted

@@ -111,5 +111,15 @@ def test_what_others_see_stays_what_it_is(own_registries: None) -> None:
     assert np.array_equal(seen[0], values > 0)
 
 
+def test_bytes_are_asked_for_ahead() -> None:
+    x = te.placeholder((64, 16), "float32", "x")
+    y = te.compute((64, 16), lambda i, j: x[i, j] > 0, "y")
+    z = te.compute((64, 16), lambda i, j: te.any(y[i, j], x[i, j] < -1), "z")
+    s = create_schedule(z)
+    s[z].prefetch(y, "i", 2)
+    values = np.random.default_rng(2).integers(-3, 3, (64, 16)).astype("float32")
+    check_against_reference([x, z], s, "llvm", [values])
+
+
 def _handed(*buffers: Buffer) -> Expr:
     return call_packed("test.truths", *map(view_of, buffers))

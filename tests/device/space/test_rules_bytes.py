@@ -189,3 +189,20 @@ def test_halves_are_widened_once() -> None:
     s = sketch.schedule()
     assert not any(e.op == "cast" for e in post_order(s["C.local"].body))
     assert sum(i[0] == "cache_read" and i[-1] == {"cast": True} for i in sketch.trace) == 2
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+def test_packing_of_columns_is_short_in_kernels(dtype: str) -> None:
+    """Only where a square of lanes is small is it written out: compilers take minutes for 64 x 64 loads."""
+    a, b = (te.placeholder((96, 192), dtype, x) for x in "AB")
+    k = te.reduce_axis((0, 192), "k")
+    w = Workload("w", (a, b, te.compute((96, 96), lambda i, j: te.max(a[i, k] - b[j, k], axis=k), "C")))
+    kernels = Target.parse("opencl").with_limits(**LIMITS, is_cpu=1, max_threads_per_block=4096)
+    sketches = [x for x in w.search_space(kernels, {}).sketches if "pack_A=False" in x.name]
+    assert sketches
+    for sketch in sketches:
+        rows = sketch.valid_points.rows(range(sketch.valid_points.count))
+        widest = max((sketch.values(row) for row in rows), key=lambda knobs: knobs.get("C_lanes", 0))
+        body = sketch.structure.bind(widest).body
+        loads = [e for s in walk(body) if isinstance(s, Store) for e in post_order(s.value) if e.op == "load"]
+        assert sum(e.dtype.lanes for e in loads if e.value.name == "B") <= 1024
