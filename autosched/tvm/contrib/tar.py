@@ -39,10 +39,21 @@ def untar(tar_file: str | os.PathLike[str], directory: str | os.PathLike[str]) -
     asked = f"untar({os.fspath(tar_file)!r})"
     try:
         with named_file(asked), tarfile.open(tar_file) as archive:
-            archive.extractall(directory, filter="data")
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(directory, filter="data")
+            else:  # Python 3.11 before 3.11.4
+                _check_members(archive, Path(directory).resolve())
+                archive.extractall(directory)
     except tarfile.TarError as error:
         legal = "an archive whose files lie inside of it"
         raise FileError(str(error), asked=asked, legal=legal) from None
+
+
+def _check_members(archive: tarfile.TarFile, folder: Path) -> None:
+    """Raise TarError for what is no file or folder, or lies outside of `folder`."""
+    for member in archive:
+        if not (member.isfile() or member.isdir()) or not (folder / member.name).resolve().is_relative_to(folder):
+            raise tarfile.ExtractError(f"{member.name!r} is no file inside of the folder")
 
 
 def normalize_file_list_by_unpacking_tars(temp: TempDirectory, file_list: Iterable[Any]) -> list[str]:
