@@ -17,15 +17,16 @@ from autosched.errors import RecordError
 from autosched.ir.expr import Expr, compare, floormod, logical_and, logical_or
 from autosched.runtime.device import with_machine
 from autosched.schedule.schedule import replay
-from autosched.space.space import DEFAULT, SearchSpace, Sketch, make_sketch, with_default
+from autosched.space.space import DEFAULT, SearchSpace, Sketch, make_sketch, sketching_until, with_default
 from autosched.space.workload import Workload
 from autosched.target import Target
 
 if TYPE_CHECKING:
     from autosched.model import AnalyticalModel
 
-#: Sketches that are looked at, and seconds after which none is begun.
-SKETCHES, PATIENCE_S = 12, 1.5
+#: Seconds of computing after which no more sketches are made, those that are looked at, and seconds after which no look
+#: is begun.
+SKETCHING_S, SKETCHES, PATIENCE_S = 0.75, 12, 1.5
 #: How many times as fast the default schedule has to look to be chosen: the model counts many stages beside each other
 #: too dear, which the default has in plain nests.
 AHEAD = 1.5
@@ -109,7 +110,8 @@ def choices_by_model(
     """Better and better choices; or None once, and why there is none. The last has those for `unknown` sizes that are
     short, the shortest first: where two are short, that one is taken which ends earlier. Where the `usual` choice is
     known, those are all that is looked for."""
-    space = w.search_space(with_machine(target), at)
+    with sketching_until(computing_s=SKETCHING_S):
+        space = w.search_space(with_machine(target), at)
     prior = machine_model(space.feature_names, target)
     if prior is None:
         yield None, "no prediction: there is no model of this device"

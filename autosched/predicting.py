@@ -36,9 +36,12 @@ from autosched.schedule.trace import FOR_TUNING, Trace
 from autosched.space.default import by_default
 from autosched.space.workload import Workload
 from autosched.target import Target, TargetLike
+from autosched.te.tensor import Graph
 
 #: Seconds of computing that finding the answer may take, and how many times as long on a busy machine.
 LIMIT_S, PATIENT_LIMITS = 3.0, 3
+#: Operations of a program that is long, inputs among them: one twice as long has twice the time, which is the most.
+LONG, LONGER = 80, 2.0
 #: Length of a dimension that nobody has given. Asking the workload for inputs may load a file.
 USUAL_SIZE = 1024
 #: Seconds after which it is tried again where there was no time.
@@ -83,6 +86,7 @@ def _remembered(
     usual: Usual | None,
     limit_s: float,
 ) -> tuple[Foreseen | None, str]:
+    limit_s *= min(LONGER, max(1.0, len(Graph.of(w.args).ops) / LONG))
     file = answer_file(w, target, device, at, unknown, usual)
     known = _answered(file)
     if known is None:

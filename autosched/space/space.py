@@ -38,9 +38,9 @@ from autosched.target import Target
 DEFAULT = "default"
 #: Sketches that are all lowered to count the feasible points of a space, and seconds of computing that it may take.
 FEW = 16
-#: Seconds of computing after which no more sketches are made of a workload.
-SKETCHING_S = 20.0
-#: The time of the monotonic clock at which no more are made either: searches with a budget set it.
+#: Seconds of computing after which no more sketches are made of a workload, and the time of the monotonic clock at
+#: which no more are made either: see `sketching_until`.
+SKETCHING_S: ContextVar[float] = ContextVar("sketching_s", default=20.0)
 SKETCHING_UNTIL: ContextVar[float] = ContextVar("sketching_until", default=math.inf)
 COUNTING_S = 0.5
 #: Different reasons that the error of an impossible space lists.
@@ -305,13 +305,17 @@ class SearchSpace:
 
 
 @contextmanager
-def sketching_until(moment: float) -> Iterator[None]:
-    """Spaces that are made inside have the sketches that there are at this time of the monotonic clock."""
-    token = SKETCHING_UNTIL.set(moment)
+def sketching_until(moment: float = math.inf, *, computing_s: float | None = None) -> Iterator[None]:
+    """Spaces that are made inside have the sketches that there are at this time of the monotonic clock, or after so
+    many seconds of computing: one at least.
+    """
+    until = SKETCHING_UNTIL.set(moment)
+    computing = SKETCHING_S.set(SKETCHING_S.get() if computing_s is None else computing_s)
     try:
         yield
     finally:
-        SKETCHING_UNTIL.reset(token)
+        SKETCHING_UNTIL.reset(until)
+        SKETCHING_S.reset(computing)
 
 
 def template_space(
@@ -341,8 +345,8 @@ def template_space(
     cut, begun = "", time.thread_time()
     for t, (name, choices, result) in ((one, made) for one in templates for made in forks(workload, one, target)):
         is_late = time.monotonic() > SKETCHING_UNTIL.get()
-        if sketches and (is_late or time.thread_time() - begun > SKETCHING_S):
-            why = "as the time is short" if is_late else f"after {SKETCHING_S:g} s"
+        if sketches and (is_late or time.thread_time() - begun > SKETCHING_S.get()):
+            why = "as the time is short" if is_late else f"after {SKETCHING_S.get():g} s"
             cut = f"making sketches was ended {why}, so the search has the first {len(sketches)}"
             break
         if isinstance(result, Exception):

@@ -350,3 +350,14 @@ def test_lengths_without_a_rest_of_vectors_are_not_short():
     assert (
         list(lengths[plain.astype(bool)]) == [*range(1, 9)] and str(predicting.Short("m", 9, 1, 9, choice)) == "m < 9"
     )
+
+
+@pytest.mark.parametrize(("stages", "times"), [(1, 1.0), (119, 1.5), (400, 2.0)])
+def test_a_long_program_has_more_time(stages, times, monkeypatch) -> None:
+    limits = []
+    monkeypatch.setattr(predicting, "_within_limit", lambda *args: limits.append(args[-1]) or (None, "none"))
+    x = a = te.placeholder((16,), name="a")
+    for number in range(stages):
+        x = te.compute((16,), lambda i, x=x: x[15 - i] + 1, name=f"x{number}")
+    predicting.foreseen(Workload("long", (a, x)), LLVM, "cpu", {})
+    assert limits == [times * predicting.LIMIT_S]

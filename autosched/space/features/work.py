@@ -366,11 +366,12 @@ def unclamped(index: Expr, v: Expr, an: Analyzer | None = None) -> Expr:
 
 def register_features(sites: Sequence[Site], main: Site, machine: Machine, prints: Footprints) -> dict[str, Expr]:
     """The columns of this file."""
-    code, loads, spilled, live, each = [], [], [], const(0), list[Expr]()
+    code, loads, spilled, live, each = dict[Expr | None, list[Expr]](), [], [], const(0), list[Expr]()
     for site in sites:
         instructions = 1 + sum(1 for e in post_order(site.store.value) if is_arithmetic(e) and OPS[e.op].flops)
         # a store is as often written out as it is unrolled, each time for as many registers as its vector fills
-        code.append(product(site.copies) * _registers(site, machine) * const(instructions + len(site.loads)))
+        written = product(site.copies) * _registers(site, machine) * const(instructions + len(site.loads))
+        code.setdefault(site.loops[0].var if site.loops else None, []).append(written)
         blocks = ratio(site.iterations, product(site.copies) * site.lanes)
         kept = const(1) if site is main else site.kept
         loaded = [(load, _loaded(load, site, machine, prints)) for load in site.loads]
@@ -399,7 +400,7 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         "spills": total(spilled),
         "register_loads": total(loads),
         "loads_for_each_store": ratio(total(each), stored),
-        "code_size": total(code),
+        "code_size": reduce(maximum, map(total, code.values()), const(0)),
         "innermost_extent": of_the_last(serial, lambda at: serial[at].extent, const(1)),
         "loops": total(select(x.extent > 1, 1, 0) for x in serial),
     }

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from autosched.errors import AutoschedError, raised_at, raised_in
+from autosched.ir.expr import Expr
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.memory import Machine
@@ -52,6 +53,8 @@ class Plan:
     forks: int = 1  #: combinations of the decisions so far
     usual: dict[tuple[str, int], Any] = field(default_factory=dict)  #: what the n-th decision of a kind was last
     follows: set[Stage] = field(default_factory=set)  #: stages that did as others before them
+    knobs: dict[tuple[Stage, str], Expr] = field(default_factory=dict)  #: those of stages
+    shared: dict[tuple[Any, ...], Expr] = field(default_factory=dict)  #: the last of each use, values, type and shape
     is_long: bool | None = None  #: whether too many stages are left to choose the place of each by itself
     prefetched: set[tuple[Stage, Tensor]] = field(default_factory=set)  #: (stage, what its loops prefetch)
     in_tiles: dict[Stage, Stage] = field(default_factory=dict)  #: an early step of a block of steps -> the last
@@ -73,15 +76,31 @@ class Plan:
         computed = sum(not stage.is_placeholder for stage in self.s.stages)
         return max(MOST_STAGES // 64, min(MOST_FORKS, MOST_STAGES // max(1, computed)))
 
+    @property
+    def _are_enough(self) -> bool:
+        """Whether the next decision follows one before it."""
+        return 2 * self.forks > self._most_forks
+
     def knob(self, stage: Stage, what: str, values: Iterable[int]) -> Any:
-        """A knob named after the stage; a number where there is one value only."""
+        """A knob named after the stage; a number where there is one value only.
+
+        Where there are enough sketches already, a stage has the knob of the last one like it: of thirty layers that are
+        alike, the last few are tuned, and the others follow.
+        """
         listed = sorted(set(values))
-        return listed[0] if len(listed) == 1 else self.s.define_knob(f"{_word(stage.name)}_{what}", listed)
+        if len(listed) == 1:
+            return listed[0]
+        shape = tuple(x.extent for x in (*stage.axis, *stage.reduce_axis))
+        kind = (what, tuple(listed), stage.tensor.dtype, shape, analysis.work(stage))
+        known = self.knobs.get((stage, what), self.shared.get(kind) if self._are_enough else None)
+        if known is None:
+            known = self.s.define_knob(f"{_word(stage.name)}_{what}", listed)
+        self.shared[kind] = self.knobs[stage, what] = known
+        return known
 
     def knob_of(self, stage: Stage, what: str) -> Any:
-        """The knob that `knob` made; None where it had one value only."""
-        found = self.s.knobs.get(f"{_word(stage.name)}_{what}")
-        return None if found is None else found.var
+        """The knob that `knob` gave; None where it had one value only."""
+        return self.knobs.get((stage, what))
 
     def choose(self, stage: Stage, what: str, options: Sequence[Any]) -> Any:
         """A decision named after the stage, of which every option gives sketches. It is taken once: asked again, it is

@@ -678,3 +678,19 @@ def test_operations_of_a_combiner_that_wait_for_each_other(combine, steps) -> No
     y, _ = te.compute((8,), lambda i: of((x[i, k], x[i, k] * 2.0), axis=k), name="y")
     found = features(sketch_of(Workload("w", (x, *y.op.outputs)), lambda s: None))
     assert found["independent_sums"] * steps == pytest.approx(found["accumulators"])
+
+
+def test_the_code_of_nests_that_run_one_after_the_other_is_that_of_the_longest() -> None:
+    def chain(copies: dict[str, int]) -> float:
+        A = te.placeholder((4096,), name="A")
+        B = te.compute((4096,), lambda i: A[i] * 2 + 1, name="B")
+        C = te.compute((4096,), lambda i: B[4095 - i] * 2 + 1, name="C")
+
+        def apply(s: Schedule) -> None:
+            for name, factor in copies.items():
+                s[name].unroll(s[name].split("i", factor=factor)[1])
+
+        return features(sketch_of(Workload("chain", (A, C)), apply))["code_size"]
+
+    assert chain({"B": 8, "C": 4}) == chain({"B": 8}) > 16
+    assert chain({"B": 4, "C": 4}) == pytest.approx(chain({"B": 8}) / 2)

@@ -13,6 +13,7 @@ from autosched import Target, search_space, te
 from autosched.building import default_plan
 from autosched.codegen import compile_function
 from autosched.schedule.schedule import Schedule
+from autosched.space.space import sketching_until
 from autosched.space.workload import Workload
 
 N, DEEP = 1000, 40
@@ -117,3 +118,25 @@ def test_schedules_that_rules_made_are_dropped_with_their_space():
     before = alive()
     assert search_space(Workload("product", (A, C)), CPU, space="auto").sketches
     assert alive() == before
+
+
+def layers(n: int) -> Workload:
+    """`n` layers of a network, all of one size."""
+    args, h = [], te.placeholder((64, 256), name="x")
+    args.append(h)
+    for number in range(n):
+        w, k = te.placeholder((256, 256), name=f"w{number}"), te.reduce_axis((0, 256), f"k{number}")
+        sums = te.compute((64, 256), lambda i, j, h=h, w=w, k=k: te.sum(h[i, k] * w[k, j], axis=k), name=f"d{number}")
+        h = te.compute((64, 256), lambda i, j, sums=sums: te.max(sums[i, j], 0.0), name=f"h{number}")
+        args.append(w)
+    return Workload("layers", (*args, h))
+
+
+def test_layers_that_are_alike_share_knobs_where_there_are_many():
+    with sketching_until(computing_s=0.0):
+        few, many = (search_space(layers(n), CPU, space="auto").sketches[0] for n in (2, 12))
+    tiled = {name: sum(k.name.startswith(name) for k in few.knobs) for name in ("d0", "d1")}
+    assert tiled["d0"] == tiled["d1"] > 3
+    assert len(many.knobs) < 4 * tiled["d0"]  # those of twelve layers, were each by itself, are three times as many
+    factors = {str(i[3].get("factor")) for i in many.trace if i[0] == "split" and i[1].startswith("d0")}
+    assert any(k.name in factor for k in many.knobs for factor in factors if not k.name.startswith("d0"))
