@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from autosched.codegen import c_divisions
 from autosched.codegen.dialects import Dialect
 from autosched.codegen.halves import Half
 from autosched.ir.dtype import INT32, INT64, DType, dtype
@@ -442,6 +443,8 @@ class Helpers:
         table = _FLOAT if of.is_float else _INTEGER | (_SIGNED if of.kind == "int" else _UNSIGNED)
         if of.kind == "uint" and op in ("floordiv", "floormod"):  # all roundings agree
             op = op.replace("floor", "trunc")
+        if of.lanes > 1 and op in c_divisions.TEMPLATES and of.is_integer:
+            return self._division(op, of)
         words = {"t": self._dialect.type_name(of), "bits": str(of.bits)}
         words["u"] = self._dialect.type_name(unsigned(of)) if of.is_integer else ""
         words |= {f: self._dialect.function_name(f, of.scalar) for f in _CALLED}
@@ -450,6 +453,13 @@ class Helpers:
         words["inf"] = self._dialect.infinity
         words["clz"] = self._dialect.clz.format(x=f"({words['u']})a", bits=of.bits)
         return self._define(op, words["t"], table[op], words | {"popcount": self._dialect.popcount})
+
+    def _division(self, op: str, of: DType) -> str:
+        """The function that divides whole vectors of integers."""
+        if op in c_divisions.CALLED:
+            self._division(c_divisions.CALLED[op], of)
+        vector, words = self._dialect.type_name(of), c_divisions.words(op, of, self._dialect)
+        return self._define(op, vector, c_divisions.TEMPLATES[op], {"t": vector, **words})
 
     def _remainder_words(self, op: str, of: DType) -> dict[str, str]:
         """What the templates of remainders call: the last resort of `fmod` is the language's function, lane by lane."""
@@ -474,7 +484,7 @@ class Helpers:
         low, high = (literal(int(end), dtype(to.scalar), self._dialect).text for end in (to.min, to.max))
         end = literal(float(int(to.max) + 1), dtype(source.scalar), self._dialect).text
         vectors = self._dialect.vectors
-        if to.lanes > 1 and vectors is not None and vectors.clips and to.bits <= source.bits in (32, 64):
+        if to.lanes > 1 and vectors is not None and vectors.keeps_whole and to.bits <= source.bits in (32, 64):
             return self._define("saturate", f"{t}_{s}", _CLIP, {"t": t, "s": s, "clipped": self._clipped(to, source)})
         number = self._dialect.saturate.format(type=t, x=f"a != a ? ({s})0 : a", low=low, high=high, end=end)
         return self._define("saturate", f"{t}_{s}", _SATURATE, {"t": t, "s": s, "saturated": number, "n": t, "sn": s})

@@ -374,10 +374,14 @@ def _division(v: VectorExpressions, e: Expr) -> Code:
         return Code(f"{v.x.helpers.name(e.op, a.ctype)}({a.text}, {b.text})", ATOM, a.ctype)
     divisor = _constant_lane(e.args[1])
     floors = e.op.startswith("floor") and e.dtype.kind == "int"
-    if divisor is None or divisor <= 0 or floors:
+    is_known = divisor is not None and divisor > 0
+    if (floors or not is_known) and not v.d.keeps_whole or not is_known and e.dtype.bits > 32:
         raise NotVector
     a, b = v.operands(e)
-    return infix("%" if e.op.endswith("mod") else "/", a, b, a.ctype)
+    if is_known and not floors:
+        return infix("%" if e.op.endswith("mod") else "/", a, b, a.ctype)
+    op = f"{e.op}_by" if is_known else e.op
+    return Code(f"{v.x.helpers.name(op, a.ctype)}({a.text}, {b.text})", ATOM, a.ctype)
 
 
 def _min_max(v: VectorExpressions, e: Expr) -> Code:

@@ -67,7 +67,9 @@ class Vectors:
     joins: bool = False
     load_aligned: str = ""  #: reads what `aligned` assigns; empty: that does, too
     choose: str = ""  #: lane by lane {a} where the mask {c} is set, {b} elsewhere; empty: C's conditional does that
-    clips: bool = False  #: whether floats are cut off at the ends of an integer type by comparisons of whole vectors
+    #: whether several operations of whole vectors are faster than one of each lane: floats that are cut off at the ends
+    #: of an integer type, divisions of integers
+    keeps_whole: bool = False
     #: whether unsigned integers become wider signed ones by way of unsigned ones as wide
     widens_twice: bool = False
     lane: str = ""  #: lane {i} of {x}, for a language whose functions take scalars only; empty: they take vectors
@@ -327,7 +329,7 @@ OPENCL_OF_CPUS = replace(
         convert="__builtin_convertvector({x}, {type})",  # PoCL's functions do it lane by lane
         near=4,
         anywhere=True,
-        clips=True,
+        keeps_whole=True,
         preamble=_VECTORS_ANYWHERE,
     ),
     no_vectors="#pragma clang loop vectorize(disable)",
