@@ -1,4 +1,4 @@
-"""Divisions of whole integer vectors in languages of the C family.
+"""Divisions of integers in floats, in languages of the C family: of whole vectors, or in loops that become vectors.
 
 Processors divide vectors of floats only, and compilers take those of integers apart into lanes. Up to 32 bits, floating
 point is exact: `(a + 0.5) / b` is at least `0.5 / b` away from the integers on both sides, and its rounding error is
@@ -8,9 +8,9 @@ smaller (`llvm_ops` has the same in LLVM's language). The results are the langua
 from __future__ import annotations
 
 from autosched.codegen.dialects import Dialect
-from autosched.ir.dtype import INT32, DType, dtype
+from autosched.ir.dtype import DType, dtype
 
-#: `{t}` the vectors' type, `{n}` its name, `{w}` vectors of floats, `{last}` the number of the sign bit
+#: `{t}` the operands' type, `{n}` the end of the name, `{w}` floats, `{last}` the number of the sign bit
 TEMPLATES = {
     "truncdiv": """\
 {f} {t} truncdiv_{n}({t} a, {t} b) {{
@@ -19,19 +19,18 @@ TEMPLATES = {
 }}""",
     "truncmod": """\
 {f} {t} truncmod_{n}({t} a, {t} b) {{
-  const {t} r = {rest}, zero = 0;
+  const {t} q = truncdiv_{n}(a, b), r = {rest}, zero = 0;
   return b == zero ? zero : r;
 }}""",
-    # a comparison of vectors is -1 where it holds
     "floordiv": """\
 {f} {t} floordiv_{n}({t} a, {t} b) {{
-  const {t} q = {quotient}(a, b), r = {rest_of_q}, zero = 0;
-  return b == zero ? q : q + ((r != zero) & ((r ^ b) < zero));
+  const {t} q = truncdiv_{n}(a, b), r = {rest}, zero = 0, one = 1;
+  return (b != zero) & (r != zero) & ((r ^ b) < zero) ? q - one : q;
 }}""",
     "floormod": """\
 {f} {t} floormod_{n}({t} a, {t} b) {{
-  const {t} r = {remainder}(a, b), zero = 0;
-  return r + ((r != zero) & ((r ^ b) < zero) & b);
+  const {t} r = truncmod_{n}(a, b), zero = 0;
+  return (r != zero) & ((r ^ b) < zero) ? r + b : r;
 }}""",
     # by positive numbers that are known, of which compilers make multiplications: floor(a / b) = ~(~a / b) for a < 0
     "floordiv_by": """\
@@ -45,41 +44,37 @@ TEMPLATES = {
   return r + (b & (r >> ({t}){last}));
 }}""",
 }
-
-
-def words(op: str, of: DType, d: Dialect) -> dict[str, str]:
-    """What the template of an operator on vectors of integers says of their type."""
-    assert d.vectors is not None
-    if op.endswith("_by"):
-        return {"last": str(of.bits - 1)}
-    convert, bits = d.vectors.convert.format, d.vectors.bits.format
-    vector, number = d.type_name(of), dtype(f"uint{of.bits}").with_lanes(of.lanes)
-    wide = dtype("float32" if of.bits <= 16 else "float64").with_lanes(of.lanes)
-    w, is_signed = d.type_name(wide), of.kind == "int"
-    suffix = d.suffixes.get(wide.scalar, "")
-
-    def rest(quotient: str) -> str:
-        a, q, b = (bits(type=d.type_name(number), x=x) for x in ("a", quotient, "b"))
-        return bits(type=vector, x=f"{a} - {q} * {b}")
-
-    whole = convert(type=vector, x="q")
-    if of.bits < 32:
-        whole = convert(type=vector, x=convert(type=d.type_name(INT32.with_lanes(of.lanes)), x="q"))
-    elif is_signed:  # INT_MIN / -1 wraps
-        whole = convert(type=vector, x=f"q >= 2147483648.0 ? ({w})-2147483648.0 : q")
-    quotient, remainder = (f"{name}_{vector}" for name in ("truncdiv", "truncmod"))
-    return {
-        "w": w,
-        "x": convert(type=w, x="a"),
-        "y": convert(type=w, x="b"),
-        "half": f"(x < 0 ? ({w})-0.5{suffix} : ({w})0.5{suffix})" if is_signed else f"0.5{suffix}",
-        "whole": whole,
-        "rest": rest(f"{quotient}(a, b)"),
-        "rest_of_q": rest("q"),
-        "quotient": quotient,
-        "remainder": remainder,
-    }
-
-
 #: what each calls, which is defined before it
 CALLED = {"truncmod": "truncdiv", "floordiv": "truncdiv", "floormod": "truncmod"}
+
+
+def words(of: DType, d: Dialect) -> dict[str, str]:
+    """What the templates say of integers of a type."""
+
+    def type_of(kind: str) -> str:
+        return d.type_name(dtype(kind).with_lanes(of.lanes))
+
+    def changed(to: str, x: str, how: str = "") -> str:
+        return how.format(type=to, x=x) if how else f"({to}){x}"
+
+    convert, bits = (d.vectors.convert, d.vectors.bits) if of.lanes > 1 and d.vectors is not None else ("", "")
+    kind, is_signed = "float32" if of.bits <= 16 else "float64", of.kind == "int"
+    t, w, suffix = d.type_name(of), type_of(kind), d.suffixes.get(kind, "")
+    # in C's own integers, products of 16 bits overflow `int`
+    ring = type_of(f"uint{of.bits if bits else max(of.bits, 32)}")
+    a, q, b = (changed(ring, x, bits) for x in "aqb")
+    whole = "q"
+    if of.bits < 32:
+        whole = changed(type_of("int32"), "q", convert)
+    elif is_signed:  # INT_MIN / -1 wraps
+        whole = f"(q >= 2147483648.0 ? ({w})-2147483648.0 : q)"
+    return {
+        "t": t,
+        "w": w,
+        "last": str(of.bits - 1),
+        "x": changed(w, "a", convert),
+        "y": changed(w, "b", convert),
+        "half": f"(x < 0 ? ({w})-0.5{suffix} : ({w})0.5{suffix})" if is_signed else f"0.5{suffix}",
+        "whole": changed(t, whole, convert),
+        "rest": changed(t, f"({a} - {q} * {b})", bits),
+    }

@@ -40,7 +40,7 @@ from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.legalize import HALF_EMULATED, HALF_NATIVE, legal
 from autosched.errors import BuildError
 from autosched.ir.dtype import INT32, DType, dtype
-from autosched.ir.expr import OPS, Expr, is_const, is_index
+from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.ranges import RULES, Interval, of_type
 from autosched.ir.stmt import Buffer
 
@@ -72,6 +72,7 @@ class Expressions:
     temporaries: dict[Expr, Code] = field(default_factory=dict)
     #: writes all lanes of a vector as one number; what emits vectors sets it
     combined: Callable[[Expr], Code] | None = None
+    lane: Expr | None = None  #: the variable of a loop over lanes, of which the compiler makes vectors
 
     def __post_init__(self) -> None:
         self.helpers = Helpers(self.dialect)
@@ -323,6 +324,8 @@ def _division(x: Expressions, e: Expr) -> Code:
     a, b = x.values(e)
     if e.dtype.is_float:
         return x.function(x.helpers.name(e.op, a.ctype), a.ctype, a, b)
+    if x.lane is not None and x.lane in variables(e.args[1]) and e.dtype.bits <= 32:
+        return x.typed(x.function(x.helpers.in_floats(e.op, e.dtype), "", a, b), e.dtype)
     if b.range.low > 0 and (a.range.low >= 0 or e.op.startswith("trunc")):  # C's own division rounds to zero
         a, b, ctype = x.common(a, b, e.dtype)
         return infix("%" if e.op.endswith("mod") else "/", a, b, ctype, RULES[e.op](a.range, b.range))

@@ -326,7 +326,9 @@ class Statements:
         value = lane_of(s.value, lane)
         zero, count = const(0), const(lanes)
         if self._lanes_are_independent(s):
+            self.x.lane = None if self.x.dialect.vectors else lane
             self.emit(S.For(lane, zero, count, "serial", S.Store(s.buffer, (target,), value)))
+            self.x.lane = None
             return
         kept, all_lanes = S.Buffer("lanes", (count,), s.buffer.dtype, "local"), ramp(0, 1, lanes)
         steps: list[S.Stmt] = [S.Store(kept, (all_lanes,), broadcast(s.value, lanes))]

@@ -444,7 +444,7 @@ class Helpers:
         if of.kind == "uint" and op in ("floordiv", "floormod"):  # all roundings agree
             op = op.replace("floor", "trunc")
         if of.lanes > 1 and op in c_divisions.TEMPLATES and of.is_integer:
-            return self._division(op, of)
+            return self.in_floats(op, of)
         words = {"t": self._dialect.type_name(of), "bits": str(of.bits)}
         words["u"] = self._dialect.type_name(unsigned(of)) if of.is_integer else ""
         words |= {f: self._dialect.function_name(f, of.scalar) for f in _CALLED}
@@ -454,12 +454,14 @@ class Helpers:
         words["clz"] = self._dialect.clz.format(x=f"({words['u']})a", bits=of.bits)
         return self._define(op, words["t"], table[op], words | {"popcount": self._dialect.popcount})
 
-    def _division(self, op: str, of: DType) -> str:
-        """The function that divides whole vectors of integers."""
+    def in_floats(self, op: str, of: DType) -> str:
+        """The function that divides integer vectors, or integers in lanes of which a compiler makes vectors."""
+        op = op.replace("floor", "trunc") if of.kind == "uint" else op  # all roundings agree
         if op in c_divisions.CALLED:
-            self._division(c_divisions.CALLED[op], of)
-        vector, words = self._dialect.type_name(of), c_divisions.words(op, of, self._dialect)
-        return self._define(op, vector, c_divisions.TEMPLATES[op], {"t": vector, **words})
+            self.in_floats(c_divisions.CALLED[op], of)
+        words = c_divisions.words(of, self._dialect)
+        suffix = words["t"] if of.lanes > 1 else f"lane_{words['t']}"
+        return self._define(op, suffix, c_divisions.TEMPLATES[op], words)
 
     def _remainder_words(self, op: str, of: DType) -> dict[str, str]:
         """What the templates of remainders call: the last resort of `fmod` is the language's function, lane by lane."""
