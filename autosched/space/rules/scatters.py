@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.schedule.stage import Stage
+from autosched.schedule.stage import Loop, Stage
 from autosched.space.rules import analysis, gpu
 from autosched.space.rules.analysis import powers
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
@@ -61,6 +61,13 @@ def _is_dense(plan: Plan, stage: Stage) -> bool:
     return few and not analysis.has_fewer(stage.reduce_axis[:1], BANDS[0])
 
 
+def _in_order(bands: Stage) -> list[Loop]:
+    """The reduce loops of partial results in the order of the axes: what is left of the first one, which was cut into
+    bands, is their last."""
+    *others, first = reduce_loops(bands)
+    return [first, *others]
+
+
 @rule(when=_is_dense)
 def copies_of_bands(plan: Plan, stage: Stage) -> None:
     """Each thread has copies of all results for its values, which are combined at the end.
@@ -72,6 +79,7 @@ def copies_of_bands(plan: Plan, stage: Stage) -> None:
     band, _ = stage.split(reduce_loops(stage)[0], nparts=count)
     bands = partial_results(plan, stage, band, "copies_of_bands")
     bands.parallel(bands.roots[bands.axis[0]])
+    bands.reorder(*_in_order(bands))
     *outer, place, total = stage.loops
     block, lane = stage.split(place, factor=lanes_knob(plan, stage, analysis.length(stage.axis[-1])))
     stage.reorder(*outer, block, total, lane)
@@ -119,7 +127,8 @@ def private_copies(plan: Plan, stage: Stage) -> None:
     """
     band, _ = stage.split(reduce_loops(stage)[0], nparts=plan.knob(stage, "bands", BANDS))
     bands = partial_results(plan, stage, band, "private_copies")
-    row = fuse_all(bands, reduce_loops(bands)[1:] or reduce_loops(bands))
+    outer, *rest = _in_order(bands)
+    row = fuse_all(bands, rest or [outer])
     _, neighbour = bands.split(row, factor=plan.knob(stage, "neighbours", NEIGHBOURS))
     single = partial_results(plan, bands, neighbour, "private_copies")
     bands.parallel(bands.roots[bands.axis[0]])

@@ -260,6 +260,8 @@ def counts(height=13, width=37, values=256, dtype="uint8"):
 def test_threads_and_neighbours_count_apart():
     plan = planned(*counts())
     assert sorted(plan.done.values()) == ["private_copies"] * 3
+    rows = [x.name for x in plan.s["counts.rf.rf"].loops if x.is_reduce]
+    assert rows == ["y.inner", "x.outer"]  # neighbours lie side by side
     check(counts())
     single = te.placeholder((50,), "uint8", name="x"), te.reduce_axis((0, 50), name="k")
     check((single[0], te.scatter_reduce((256,), lambda: (single[0][single[1]], te.const(1, "int32")), [single[1]])))
@@ -283,6 +285,9 @@ def test_threads_have_copies_of_many_results_where_there_are_far_more_values():
     assert sorted(plan.done.values()) == ["copies_of_bands"] * 2
     assert plan.s["y.rf"].loops[0].kind == plan.s["y"].loops[0].kind == "parallel"
     check(entries(), most=2)
+    plan = planned(*counts(height=600, width=700, values=1 << 16, dtype="uint16"))
+    assert sorted(plan.done.values()) == ["copies_of_bands"] * 2
+    assert [x.name for x in plan.s["counts.rf"].loops if x.is_reduce] == ["y.inner", "x"]
 
 
 def sorted_rows(rows=29, n=20):
