@@ -24,7 +24,7 @@ NEEDED = (
     "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
     "strided_loads", "gathered_loads", "masked_loads", "streamed_bytes", "vector_stores", "independent_sums",
     "side_iterations", "side_task_iterations", "row_pages", "crowded_rows", "row_footprint",
-    "scattered_updates", "cut_vectors",
+    "scattered_updates", "cut_vectors", "side_waits",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
@@ -275,7 +275,7 @@ def _busy(f: Mapping[str, FloatArray], body: Body, core: Core) -> dict[str, Floa
     return {
         "arithmetic": f["vector_arithmetic"] / body.found * each,
         "loads": (loads + np.maximum(others, 0.0)) * core.load * parts,
-        "latency": chain * core.latency,
+        "latency": (chain + f["side_waits"]) * core.latency,
     }
 
 

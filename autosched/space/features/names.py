@@ -34,6 +34,7 @@ FEATURES = {
     "side_bytes": "bytes read and written there",
     "side_strided_loads": "loads there whose vector lanes are not contiguous",
     "side_task_iterations": "store executions there that follow each other in one task",
+    "side_waits": "steps of floating-point sums outside the main store that wait for the one before",
     # memory.py: footprints, traffic and reuse
     "traffic": "distinct bytes touched by the whole main store",
     "task_footprint": "distinct bytes touched by one parallel task or work-group, main store",

@@ -385,8 +385,6 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
     stored = _stored(main, machine)
     width = main.lanes * const(main.store.buffer.dtype.bytes)
     serial = [x for x in main.loops if x.kind == "serial"]
-    moved = frozenset(v for i in main.store.indices for v in variables(i))
-    apart = of_the_last(serial, lambda at: serial[at].extent if serial[at].var in moved else const(1), const(1))
     asked = _asked_together(main, prints.an)
     return {
         "lanes": main.lanes,
@@ -394,16 +392,32 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         "vector_fill": ratio(width, _registers(main, machine) * machine.vector_bytes),
         "unrolled": product(main.copies),
         "accumulators": stored,
-        "independent_sums": ratio(stored * apart * asked, const(steps_of_chain(main, sites))),
+        "independent_sums": ratio(stored * _apart(main) * asked, const(steps_of_chain(main, sites))),
         "live_vectors": live,
         "spilled_vectors": maximum(live - machine.registers, 0),
         "spills": total(spilled),
         "register_loads": total(loads),
+        "side_waits": total(_waits(x, machine) for x in sites if x is not main),
         "loads_for_each_store": ratio(total(each), stored),
         "code_size": reduce(maximum, map(total, code.values()), const(0)),
         "innermost_extent": of_the_last(serial, lambda at: serial[at].extent, const(1)),
         "loops": total(select(x.extent > 1, 1, 0) for x in serial),
     }
+
+
+def _apart(site: Site) -> Expr:
+    """Rounds of the innermost serial loop that store elsewhere, of which none waits for the one before."""
+    serial = [x for x in site.loops if x.kind == "serial"]
+    moved = frozenset(v for i in site.store.indices for v in variables(i))
+    return of_the_last(serial, lambda at: serial[at].extent if serial[at].var in moved else const(1), const(1))
+
+
+def _waits(site: Site, machine: Machine) -> Expr:
+    """Steps of a sum of floats that wait for the one before."""
+    if not site.is_sum or not site.store.buffer.dtype.is_float:
+        return const(0)
+    together = site.lanes * _stored(site, machine) * _apart(site)
+    return ratio(site.iterations * _registers(site, machine), together)
 
 
 def _asked_together(site: Site, an: Analyzer) -> Expr:

@@ -396,7 +396,8 @@ def choose_way(plan: Plan, stage: Stage, ways: list[str]) -> str:
     kind = plan.choose(last, "stores_at", [ROOT, *shared])
     stored = [w for w in ways if w != "inline"]
     if kind in (ROOT, TASK) and _is_of_one_row(stage):
-        kind = next((w for w in ("strip", ROW) if w in stored), kind)
+        rows = [p.name for p in common_places(plan, stage) if p.name in ("strip", ROW) and _is_for_all_axes(stage, p)]
+        kind = next((w for w in ("strip", ROW) if w in stored and w in rows), kind)
     return str(kind) if kind in stored else next((w for w in stored if w not in (SLIDING, ROOT)), stored[-1])
 
 
@@ -511,6 +512,18 @@ def is_made_once(stage: Stage, place: Place) -> bool:
     return around <= frozenset().union(*_chosen_by(stage, place, {}))
 
 
+def _is_for_all_axes(stage: Stage, place: Place) -> bool:
+    """Whether each axis that the loops around a place go along has a part in which elements are needed there.
+
+    for n.c: for h: C[n, c, h] = A[n, c, h] / S[c]   ->   no: at the fused loop, S would be made again for each n
+    """
+    around = {x.var for x in place.stage.loops[: place.stage.loops.index(place.loop) + 1]}
+    values = axis_values(place.stage)
+    each = {a: frozenset({a.var}) for a in values}
+    chosen = frozenset().union(*_chosen_by(stage, place, {}, each))
+    return all(a.var in chosen for a, value in values.items() if not around.isdisjoint(variables(value)))
+
+
 def _is_needed_twice(stage: Stage, place: Place) -> bool:
     """Whether neighbouring iterations of a loop over several axes may need one element of a stage.
 
@@ -522,17 +535,23 @@ def _is_needed_twice(stage: Stage, place: Place) -> bool:
     return any(v & around and v & chosen and not v <= around for v in quotients)
 
 
-def _chosen_by(stage: Stage, place: Place, done: dict[Stage, list[frozenset[Expr]]]) -> list[frozenset[Expr]]:
-    """The loops of the place's stage that choose the elements of a stage, along each of its dimensions. `done` has
-    those of stages that were asked for before."""
+def _chosen_by(
+    stage: Stage,
+    place: Place,
+    done: dict[Stage, list[frozenset[Expr]]],
+    each: Mapping[IterVar, frozenset[Expr]] | None = None,
+) -> list[frozenset[Expr]]:
+    """The loops of the place's stage that choose the elements of a stage, along each of its dimensions; or what `each`
+    has for an axis in place of its loops. `done` has those of stages that were asked for before."""
     if stage in done:
         return done[stage]
     found = [frozenset[Expr]() for _ in stage.axis]
     for reader in analysis.readers(stage):
         if reader is place.stage:
-            by = {a.var: variables(value) for a, value in axis_values(reader).items()}
+            each = each or {a: variables(value) for a, value in axis_values(reader).items()}
+            by = {a.var: x for a, x in each.items()}
         else:
-            by = dict(zip((a.var for a in reader.axis), _chosen_by(reader, place, done), strict=True))
+            by = dict(zip((a.var for a in reader.axis), _chosen_by(reader, place, done, each), strict=True))
         for a in analysis.reads_of(reader, stage):
             used = [frozenset().union(*(by.get(v, frozenset()) for v in variables(i))) for i in a.indices]
             found = [x | y for x, y in zip(found, used, strict=True)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
-from autosched.ir.expr import Expr, is_const
+from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.visit import substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -564,14 +565,25 @@ def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:
 
 
 def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
-    """Whether a reduction goes over rows that fill vectors, and something is read for each row, or again in each: as
-    one row of all, every vector would have to find out where it is.
+    """Whether a reduction goes over rows that fill vectors, and something is read for each row, or again in each, or
+    rows do not lie behind each other: as one row of all, every vector would have to find out where it is.
 
-    for s: for i: for j: R[s] += X[s, i] * A[i, j] * Y[s, j]
+    for s: for i: for j: R[s] += X[s, i] * A[i, j] * Y[s, j];  for c: for n: for j: R[c] += A[n, c, j]
     """
     *outer, last = stage.reduce_axis
     if stage.roots[last] not in stage.loops or analysis.has_fewer(
         [last], plan.machine.vector_bytes // stage.tensor.dtype.bytes
     ):
         return False
-    return any(a.mentions(last) != a.mentions(axis) for a in analysis.accesses(stage) for axis in outer)
+    rows = [(a, axis, inner) for a in analysis.accesses(stage) for axis, inner in pairwise((*outer, last))]
+    return any(a.mentions(axis) != a.mentions(inner) or not _is_one_row(a, axis, inner) for a, axis, inner in rows)
+
+
+def _is_one_row(a: Access, outer: IterVar, inner: IterVar) -> bool:
+    """Whether an access along two axes walks through memory as along one, or along neither."""
+    at = [[i for i, index in enumerate(a.indices) if x.var in variables(index)] for x in (outer, inner)]
+    if not any(at):
+        return True
+    (i, *more), (j, *others) = at
+    behind = j == i + 1 and not more and not others and a.indices[i] is outer.var and a.indices[j] is inner.var
+    return behind and a.tensor.shape[j] is inner.extent

@@ -931,3 +931,33 @@ def test_rows_are_written_out_together_where_they_share_elements(step, shares):
     y = te.compute((30, 96), lambda i, j: x[step * i, j] + x[step * i + 1, j], name="y")
     unrolled = [loop for loop in planned(x, y).s["y"].loops if loop.kind == "unroll"]
     assert bool(unrolled) == shares
+
+
+def batch_norm(n=6, c=4, size=96):
+    """x[n, c, size] less the mean of its channel, over its deviation."""
+    x = te.placeholder((n, c, size), name="x")
+    k, p, m, q = (te.reduce_axis((0, of), name) for name, of in zip("kpmq", (n, size, n, size), strict=True))
+    total = te.compute((c,), lambda i: te.sum(x[k, i, p], axis=[k, p]), name="total")
+    mean = te.compute((c,), lambda i: total[i] / (n * size), name="mean")
+    squares = te.compute(
+        (c,), lambda i: te.sum((x[m, i, q] - mean[i]) * (x[m, i, q] - mean[i]), axis=[m, q]), name="squares"
+    )
+    variance = te.compute((c,), lambda i: squares[i] / (n * size), name="variance")
+    return x, te.compute(x.shape, lambda a, i, b: (x[a, i, b] - mean[i]) * te.rsqrt(variance[i] + 1e-5), name="y")
+
+
+def test_sums_over_batches_are_not_made_again_for_each_batch():
+    plan = planned(*batch_norm(), y_stores_every=1, y_stores_at="root")
+    assert {plan.s[name].attach.kind for name in ("total", "squares", "mean", "variance")} == {"root"}
+    check(batch_norm())
+
+
+def test_rows_that_do_not_lie_behind_each_other_are_added_up_row_by_row():
+    plan = planned(*batch_norm(), y_stores_every=1, y_stores_at="root", total_sums="lanes_of_sums")
+    partial = plan.s["total.rf"]
+    assert [x.name for x in partial.loops if x.is_reduce] == ["k", "p.outer"]
+    x, k, p = te.placeholder((4, 6, 96), name="x"), te.reduce_axis((0, 6), "k"), te.reduce_axis((0, 96), "p")
+    plan = planned(
+        x, te.compute((4,), lambda i: te.sum(x[i, k, p], axis=[k, p]), name="total"), total_by="lanes_of_sums"
+    )
+    assert [x.name for x in plan.s["total.rf"].loops if x.is_reduce] == ["k.p.fused.outer"]  # one long row

@@ -60,6 +60,7 @@ def test_seconds_are_those_of_a_good_product_on_two_cores():
         {"streamed_bytes": 2e7},
         {"scattered_updates": 2e7},  # of one histogram, and none where copies take turns
         {"cut_vectors": 2e6},
+        {"side_waits": 2.0**24},
         {"regions": 500},
         {"side_iterations": 1e7, "side_task_iterations": 1e7},
         {"traffic": 2.0**24, "tasks": 4096},  # every task fetches its operands again

@@ -694,3 +694,21 @@ def test_the_code_of_nests_that_run_one_after_the_other_is_that_of_the_longest()
 
     assert chain({"B": 8, "C": 4}) == chain({"B": 8}) > 16
     assert chain({"B": 4, "C": 4}) == pytest.approx(chain({"B": 8}) / 2)
+
+
+def test_sums_beside_the_main_store_that_wait() -> None:
+    def waits(dtype: str, apply: Callable[[Schedule], object] = lambda s: None) -> float:
+        A, B = te.placeholder((64, 512), dtype, name="A"), te.placeholder((512, 64), dtype, name="B")
+        k, r = (te.reduce_axis((0, 512), name) for name in "kr")
+        R = te.compute((64,), lambda i: te.sum(A[i, k], axis=k), name="R")
+        C = te.compute((64, 64), lambda i, j: te.sum(A[i, r] * B[r, j] * R[i], axis=r), name="C")
+        return features(sketch_of(Workload("w", (A, B, C)), apply))["side_waits"]
+
+    def four_at_a_time(s: Schedule) -> None:
+        row, few = s["R"].split("i", factor=4)
+        s["R"].reorder(row, "k", few)
+        s["R"].unroll(few)
+
+    assert waits("float32") == pytest.approx(64 * 512)
+    assert waits("float32", four_at_a_time) == pytest.approx(64 * 512 / 4)
+    assert waits("int32") == 0  # compilers add them in any order
