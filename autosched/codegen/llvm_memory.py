@@ -292,11 +292,12 @@ class Memory:
             return extend(self.w, value, _stored(value.dtype))
         return bits_of(self.w, value) if value.dtype.scalar == BFLOAT16 else value
 
-    def store(self, buffer: Buffer, index: Value, value: Value) -> None:
-        """One element, or neighbours when the value is a vector."""
+    def store(self, buffer: Buffer, index: Value, value: Value, *, is_sum: bool = False) -> None:
+        """One element, or neighbours when the value is a vector. A sum goes on with what was there: LLVM keeps it in
+        registers through a loop, but for what a mask guards."""
         raw = self._as_memory(value)
         full = self._whole_registers(raw.dtype)
-        if full == raw.dtype.lanes or buffer in self.on_stack:
+        if full == raw.dtype.lanes or buffer in self.on_stack or is_sum:
             self.w.do(f"store {typed(raw)}, ptr {self.address(buffer, index)}{self._aligned(buffer)}")
             return
         lanes = range(raw.dtype.lanes)
@@ -356,7 +357,9 @@ class Memory:
         if self.streams:
             self.w.do(f"call void {self.w.module.declare('llvm.x86.sse.sfence', 'void', [])}()")
 
-    def store_line(self, buffer: Buffer, base: Value, stride: int, value: Value, mask: Value | None) -> None:
+    def store_line(
+        self, buffer: Buffer, base: Value, stride: int, value: Value, mask: Value | None, *, is_sum: bool = False
+    ) -> None:
         """Lanes to base, base + stride, ...; of lanes at one place the last one stays."""
         lanes = value.dtype.lanes
         if mask is not None:
@@ -365,7 +368,7 @@ class Memory:
             else:
                 self.scatter(buffer, self._line_indices(base, stride, lanes), value, mask)
         elif stride == 1:
-            self.store(buffer, base, value)
+            self.store(buffer, base, value, is_sum=is_sum)
         elif stride == -1:
             reverse = self.w.shuffle(value, range(lanes - 1, -1, -1))
             self.store(buffer, self._moved(base, 1 - lanes), reverse)

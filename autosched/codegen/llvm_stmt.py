@@ -17,6 +17,7 @@ from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_const, is_index
 from autosched.ir.ranges import Ranges
 from autosched.ir.simplify import to_poly
+from autosched.ir.visit import post_order
 
 _NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
 _NO_COPIES = '!{!"llvm.loop.unroll.disable"}'
@@ -189,7 +190,8 @@ class Statements:
             elif s.streaming and line[1] == 1 and e.mask is None:
                 self.memory.stream(s.buffer, e.index(line[0]), value)
             else:
-                self.memory.store_line(s.buffer, e.index(line[0]), line[1], value, e.mask)
+                is_sum = any(x.op == "load" and x.value is s.buffer and x.args[0] is index for x in post_order(s.value))
+                self.memory.store_line(s.buffer, e.index(line[0]), line[1], value, e.mask, is_sum=is_sum)
 
     # -- control flow -------------------------------------------------------------------------
     def _for(self, s: S.For, used: Value) -> None:

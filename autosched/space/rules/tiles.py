@@ -40,6 +40,8 @@ FEW_SUMS = 6
 SHORT = 7
 #: A reduction this long may be cut, so that what a task reads of the operands stays in the cache.
 LONG = 512
+#: A reduction this long may be the inner loop where a longer one could be, if operands are read in the order of memory.
+LONG_ENOUGH = 32
 #: An operand is packed only if this many tiles read it.
 MANY = 4
 
@@ -175,10 +177,11 @@ class _Tiling:
         self.vector, self.row = (stage.axis.index(a) for a in (self.register.vector, self.register.row))
         self.reads = analysis.accesses(stage)
         self.axis = stage.axis  # which `cache_write` replaces
-        self.depth = max(length(a) or LONG for a in stage.reduce_axis)
         depths = [length(a) or LONG for a in stage.reduce_axis]
-        self.long = depths.index(self.depth) if self.depth > SHORT else None  #: the reduce axis that stays a loop
-        self.reduce_axis = stage.reduce_axis[depths.index(self.depth)]
+        inner = max(range(len(depths)), key=lambda i: (*self._walks_on(i, depths), -i))
+        self.depth = depths[inner]
+        self.long = inner if self.depth > SHORT else None  #: the reduce axis that stays the inner loop
+        self.reduce_axis = stage.reduce_axis[inner]
         self.packs = [(a, axis) for a in self.reads if (axis := self._packed_along(a)) is not None]
         self.parts = self._adds_parts()  #: products that are added up at a time, or 0
         self.places = list(reads(stage.body[0]))  #: not packed so far, in their order
@@ -194,6 +197,12 @@ class _Tiling:
 
     def knob(self, what: str, values: object) -> object:
         return self.plan.knob(self.stage, what, values)  # type: ignore[arg-type]
+
+    def _walks_on(self, i: int, depths: Sequence[int]) -> tuple[int, int]:
+        """How good the i-th reduce axis is as the inner loop: of a long one, operands that it walks through in steps of
+        one element; and its length."""
+        is_long = depths[i] >= min(LONG_ENOUGH, max(depths))
+        return is_long * (1 + sum(a.is_contiguous(self.stage.reduce_axis[i]) for a in self.reads)), depths[i]
 
     def _adds_parts(self) -> int:
         """How many products are added at a time, four of bytes or two of bfloat16; 0 where they are added one by one.

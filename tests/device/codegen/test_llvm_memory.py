@@ -700,3 +700,15 @@ def test_loops_under_a_mask() -> None:
         mask, result = np.arange(8) % 3 == 1, np.zeros(32, np.int32)
         run(Function("f", (flag, out), (), body, (1,)), mask, result, target="llvm -threads=2")
         np.testing.assert_array_equal(result.reshape(4, 8), mask * np.arange(1, 5)[:, None])
+
+
+def test_sums_that_a_loop_goes_on_with_are_stored_whole() -> None:
+    """LLVM keeps them in registers through the loop; what is stored under a mask stays in memory."""
+    a, out, i = buffer("a", 9 * 60, "float32"), buffer("out", 60, "float32"), var("i", role="loop")
+    lanes = ramp(const(0), 1, 60)
+    step = load(out, lanes) + load(a, ramp(i * 60, 1, 60))
+    body = For(i, const(0), const(9), "serial", Store(out, (lanes,), step))
+    text = compile_function(Function("f", (a, out), (), body, (1,)), Target.parse("llvm -mcpu=skylake-avx512")).texts[
+        "source"
+    ]
+    assert "masked.store" not in text

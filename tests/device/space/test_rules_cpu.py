@@ -961,3 +961,22 @@ def test_rows_that_do_not_lie_behind_each_other_are_added_up_row_by_row():
         x, te.compute((4,), lambda i: te.sum(x[i, k, p], axis=[k, p]), name="total"), total_by="lanes_of_sums"
     )
     assert [x.name for x in plan.s["total.rf"].loops if x.is_reduce] == ["k.p.fused.outer"]  # one long row
+
+
+def test_the_inner_loop_of_a_contraction_goes_through_operands_in_order():
+    def product(first, second):
+        a, b = te.placeholder((64, 40, 48), name="a"), te.placeholder((40, 48, 64), name="b")
+        j, k = te.reduce_axis((0, 40), "j"), te.reduce_axis((0, 48), "k")
+        axes = {"j": j, "k": k}
+        return (
+            a,
+            b,
+            te.compute(
+                (64, 64), lambda i, m: te.sum(a[i, j, k] * b[j, k, m], axis=[axes[first], axes[second]]), name="c"
+            ),
+        )
+
+    for order in ("jk", "kj"):
+        loops = [x.name for x in planned(*product(*order)).s["c.local"].loops if x.is_reduce]
+        assert [x.partition(".")[0] for x in loops] == ["j", "k", "k"]
+    check(product("j", "k"))
