@@ -358,7 +358,7 @@ class Prover:
             return False
         slope, rest = linear
         if atom.op == "var":
-            return self._eliminate_variable(p, atom, slope, rest, steps)
+            return self._eliminate_variable(atom, slope, rest, steps)
         k = slope.constant
         if k is None:
             if self._nonneg(slope, steps):
@@ -383,7 +383,7 @@ class Prover:
                 return self._nonneg(d, steps) and self._nonneg(rest if k > 0 else slope * d + rest, steps)
         return self._eliminate_value(atom, slope, rest, k, steps)
 
-    def _eliminate_variable(self, p: Poly, v: Expr, slope: Poly, rest: Poly, steps: list[int]) -> bool:
+    def _eliminate_variable(self, v: Expr, slope: Poly, rest: Poly, steps: list[int]) -> bool:
         low, high = self.range(v)
         if low is not None and self._nonneg(slope, steps):
             return self._nonneg(slope * low + rest, steps)

@@ -98,10 +98,10 @@ def by_default(s: Schedule, target: Target) -> None:
     for stage in s.stages:
         if s.scans.step_of(stage) and not s.scans.part(stage) and not stage.reduce_axis:
             stage.compute_inline()  # a step inside a kernel has no memory of a size known at run time only
-        if is_of_launched_step(stage, target):
+        if is_of_launched_step(stage):
             if places := places_of_step(stage):
                 _bind_elements(stage, places)
-        elif not stage.is_placeholder and stage.attach.kind == "root" and not is_launched_in_steps(stage, target):
+        elif not stage.is_placeholder and stage.attach.kind == "root" and not is_launched_in_steps(stage):
             bind_free_loops(stage)
 
 
@@ -123,7 +123,7 @@ def _bind_elements(stage: Stage, loops: Sequence[Loop]) -> tuple[Loop, Loop]:
     return group, item
 
 
-def is_launched_in_steps(scan: Stage, target: Target) -> bool:
+def is_launched_in_steps(scan: Stage) -> bool:
     """Whether a kernel for each step of a scan keeps more of a device busy than one for all of them, whose work-items
     have the places that do not depend on each other."""
     op = scan.op
@@ -134,11 +134,11 @@ def is_launched_in_steps(scan: Stage, target: Target) -> bool:
     return free < FEW_PLACES and math.prod(lengths) >= LEAST_PLACES * free
 
 
-def is_of_launched_step(stage: Stage, target: Target) -> bool:
+def is_of_launched_step(stage: Stage) -> bool:
     """Whether a stage has a kernel in each step of a scan, or in front of them."""
     scans = stage.schedule.scans
     scan = stage.attach.stage if scans.part(stage) == "init" else scans.step_of(stage)
-    return scan is not None and stage.attach.kind != "inline" and is_launched_in_steps(scan, target)
+    return scan is not None and stage.attach.kind != "inline" and is_launched_in_steps(scan)
 
 
 def places_of_step(stage: Stage) -> list[Loop]:

@@ -233,7 +233,7 @@ def recomputed_by_pixel(stage: Stage) -> float:
     return used / iterations(stage.axis)
 
 
-def _outsidedistinct_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
+def _indices_outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     """The index expressions in some expressions that are no place of a read."""
     waiting, seen = list(body), set[Expr]()
     while waiting:
@@ -422,7 +422,7 @@ def made_of(stage: Stage) -> tuple[list[Access], frozenset[Expr]]:
     seen: set[tuple[Tensor, tuple[Expr, ...]]] = set()
     while waiting:
         reader, at = waiting.pop()
-        asked.update(v for e in _outsidedistinct_reads(reader.body) for v in variables(substitute(e, at)))
+        asked.update(v for e in _indices_outside_reads(reader.body) for v in variables(substitute(e, at)))
         places: dict[Tensor, list[tuple[Expr, ...]]] = {}
         for e in distinct_reads(reader.body):
             places.setdefault(e.value, []).append(tuple(simplify(substitute(i, at)) for i in e.args))

@@ -99,7 +99,7 @@ def opaque_kernels(plan: Plan, stage: Stage) -> None:
 
 
 def _is_launched(plan: Plan, stage: Stage) -> bool:
-    return is_of_launched_step(stage, plan.target) or is_launched_in_steps(stage, plan.target)
+    return is_of_launched_step(stage) or is_launched_in_steps(stage)
 
 
 @rule(when=_is_launched)

@@ -79,14 +79,14 @@ def _is_sum(stage: Stage) -> bool:
     return bool(stage.reduce_axis) and not analysis.is_opaque(stage)
 
 
-def _vector_axis(stage: Stage, kind: str = "") -> IterVar | None:
-    """The axis, perhaps of a kind, along which most elements are read as neighbours: vectors go along it. Elements that
+def _vector_axis(stage: Stage) -> IterVar | None:
+    """The axis along which most elements are read as neighbours: vectors go along it. Elements that
     lie apart speak against it: the rows of a matrix count, and not the vector that it is multiplied by. Of a window
     that is shorter than the rows of results, vectors go along these."""
     found = analysis.accesses(stage)
     inner, outer = ([a for a in reversed(of) if analysis.length(a) != 1] for of in (stage.reduce_axis, stage.axis))
     is_long = outer and inner and analysis.iterations(outer[:1]) > analysis.iterations(inner)
-    axes = [a for a in ([*outer, *inner] if is_long else [*inner, *outer]) if a.kind == kind or not kind]
+    axes = [*outer, *inner] if is_long else [*inner, *outer]
     near = [a for a in axes if any(x.is_contiguous(a) for x in found)]
     return max(near, key=lambda axis: sum(_nearness(stage, x, axis) for x in found), default=None)
 
