@@ -213,7 +213,7 @@ class _HostStatements(Statements):
 
     def _allow_unread(self, s: S.Allocate) -> None:
         """Suppress the warning about a buffer that is written and never read: an output that nobody asked for, say."""
-        nodes = post_order([e for x in S.walk(s.body) for e in S.expressions(x)])
+        nodes = post_order(S.all_expressions(s.body))
         if not any(n.op in ACCESSES and n.value is s.buffer for n in nodes):
             self.line(f"(void){self.x.buffers[s.buffer]};")
 

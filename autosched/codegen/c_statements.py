@@ -457,7 +457,7 @@ def _has_vectors(s: S.Stmt, buffer: S.Buffer) -> bool:
     """True if vectors of the buffer are read or written."""
     if any(x.buffer is buffer and x.indices[0].dtype.lanes > 1 for x in S.walk(s) if isinstance(x, S.Store)):
         return True
-    nodes = post_order([e for x in S.walk(s) for e in S.expressions(x)])
+    nodes = post_order(S.all_expressions(s))
     return any(e.op == "load" and e.value is buffer and e.args[0].dtype.lanes > 1 for e in nodes)
 
 

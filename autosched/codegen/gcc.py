@@ -17,7 +17,7 @@ from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
-from autosched.ir.visit import post_order
+from autosched.ir.visit import contains, post_order
 
 #: Of conditional accesses to memory, gcc 12 with AVX-512 makes instructions that read elements behind an array: its
 #: masks of 32 and 64 lanes are wrong, which need AVX-512BW, and a load of 16 or 32 bytes under a mask that it knows
@@ -94,7 +94,7 @@ def _is_conditional(body: S.Stmt, nodes: Sequence[Expr]) -> bool:
     if any(isinstance(s, S.If) for s in S.walk(body)):
         return True
     chosen = [a for n in nodes if n.op in CHOICES for a in n.args[1:]]
-    return any(n.op == "load" for n in post_order(chosen))
+    return contains(chosen, "load")
 
 
 def _varies(extent: Expr) -> bool:
@@ -123,7 +123,7 @@ def _is_looked_up_by_a_condition(e: Expr) -> bool:
     decided = (
         n.args[0] for n in found if n.op in ("select", "if_then_else") or (n.op == "cast" and n.args[0].dtype.is_bool)
     )
-    return any(n.op == "load" for n in post_order(list(decided)))
+    return contains(decided, "load")
 
 
 def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter[S.Buffer] | None = None) -> bool:

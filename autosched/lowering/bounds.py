@@ -16,7 +16,7 @@ from autosched.ir.expr import Expr, compare, const, floormod, is_const, is_index
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import contains, post_order, substitute
 from autosched.lowering.inline import inline_stages
 from autosched.lowering.rolling import rolling_times
 from autosched.lowering.round_up import reads_fit
@@ -127,7 +127,7 @@ def interval(
     if e in done:
         return done[e]
     if not (variables(e) & relaxed):
-        p = None if any(n.op in ("read", "call") for n in post_order(e)) else an.poly(e)
+        p = None if contains(e, "read", "call") else an.poly(e)
         found = None if p is None else Region(p, p, Poly({}))
     else:
         found = _interval(e, relaxed, an, done)

@@ -25,6 +25,7 @@ from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import VTHREAD, Allocate, For, If, Stmt, Store, expressions, walk
 from autosched.ir.visit import post_order, substitute
+from autosched.lowering.simplify_stmt import bind_loop
 
 #: A serial loop of at most this constant extent is relaxed like an unrolled one.
 SMALL = 4
@@ -78,15 +79,14 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collectio
     span, unsolved = Span(), Span()
     with an.tightened({}):
         for s in relaxed:  # their ranges, but not that they run: a question may be asked outside them
-            start = an.poly(s.start)
-            an.bind(s.var, start, start + an.poly(s.extent) - 1)
+            bind_loop(s, an)
         over = frozenset(s.var for s in relaxed)
         for question in questions(loop.body, an):
             mentioned = asked_of(question.node)
             if loop.var not in mentioned or mentioned & (serial | items) or (only and question.node not in only):
                 continue
             is_guard = question.node.dtype.is_bool and E.is_const(question.answer, True)
-            if is_guard and mentioned & small:  # `_tighten` turns it into that loop's bound
+            if is_guard and mentioned & small:  # `partition.tighten` turns it into that loop's bound
                 continue
             if not is_guard and not (mentioned & lanes or innermost):
                 continue

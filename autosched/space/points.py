@@ -34,6 +34,7 @@ from autosched.ir.expr import (
     var,
     variables,
 )
+from autosched.ir.prove import conjuncts
 from autosched.ir.ranges import RULES, Interval
 from autosched.ir.visit import post_order
 
@@ -315,13 +316,6 @@ _CHAINS = frozenset(("add", "mul", "min", "max", "and", "or"))
 _WHOLE = frozenset(("arith", "bits", "compare", "logic", "choice", "cast"))
 #: Bounds beyond this are not used: the numbers may have wrapped around.
 _FAR = 1 << 62
-
-
-def conjuncts(e: Expr) -> list[Expr]:
-    """The conditions that `e` joins with `and`."""
-    if e.op == "likely":
-        return conjuncts(e.args[0])
-    return [c for a in e.args for c in conjuncts(a)] if e.op == "and" else [e]
 
 
 def normal(root: Expr, fixed: Mapping[Expr, int]) -> Expr:

@@ -21,7 +21,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.expr import cast as cast_to
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
-from autosched.ir.visit import post_order, reads, rewrite, substitute
+from autosched.ir.visit import contains, post_order, reads, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.kinds import computed, leaf, scope_of, starts_anew
@@ -459,7 +459,7 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
     place = stage.loops.index(at)
     first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
     begin = stage.body[0].value.parts(stage.body[0].args)[2]
-    if place < first and any(e.op == "read" for e in post_order(begin)):
+    if place < first and contains(begin, "read"):
         raise Illegal(
             f"{stage.name} begins with values that are read, and may be computed inside {at.full_name}",
             f"the outermost reduce loop: {stage.loops[first].name}",

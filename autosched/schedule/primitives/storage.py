@@ -25,7 +25,7 @@ from autosched.ir.expr import (
 from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.node import bottom_up
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import contains, post_order, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.formulas import Layout
@@ -497,7 +497,7 @@ def _is_border(e: Expr, own: Mapping[Expr, IterVar]) -> bool:
     """Whether an expression is an element or else, outside, a value without the stage's axes."""
     if e.op != "if_then_else" or e.args[1].op != "read":
         return False
-    return not variables(e.args[2]) & own.keys() and not any(x.op == "read" for x in post_order(e.args[2]))
+    return not variables(e.args[2]) & own.keys() and not contains(e.args[2], "read")
 
 
 def _padding(stage: Stage, e: Expr) -> tuple[ComputeOp, tuple[Expr, ...]] | None:

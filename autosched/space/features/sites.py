@@ -39,7 +39,7 @@ from autosched.ir.stmt import (
     children,
     substitute_stmt,
 )
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import contains, post_order, substitute
 
 #: A buffer and where it is read or written.
 Access = tuple[Buffer, tuple[Expr, ...]]
@@ -189,7 +189,7 @@ def limit_of(condition: Expr, v: Expr) -> tuple[Expr, bool] | None:
     """What a comparison says of a variable: the number that it begins with (True), or ends before."""
     if condition.op not in ("lt", "le", "gt", "ge") or not all(is_index(e) for e in condition.args):
         return None
-    if v not in variables(condition) or any(e.op == "load" for e in post_order(condition)):
+    if v not in variables(condition) or contains(condition, "load"):
         return None
     a, b = condition.args if condition.op in ("lt", "le") else condition.args[::-1]
     found = Analyzer().poly(a - b).affine_in(v)

@@ -28,7 +28,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, walk
-from autosched.ir.visit import post_order, rebuild, substitute
+from autosched.ir.visit import contains, post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
 from autosched.lowering.skipping import FEWEST_LANES, MOST_LANES, seldom_changes
 from autosched.space.features.memory import Footprints, Machine, is_looked_up
@@ -270,7 +270,7 @@ def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
             known = frozenset(v for atom in monomial for v in variables(atom) if v.value.role not in ("size", "knob"))
             if not known.isdisjoint(site.vectorized) and not known <= fixed:
                 return False
-    return not any(e.op == "load" for index in load.args for e in post_order(index))
+    return not contains(load.args, "load")
 
 
 def _masked(e: Expr, site: Site, an: Analyzer, machine: Machine) -> Expr:
@@ -411,7 +411,7 @@ def _asked_together(site: Site, an: Analyzer) -> Expr:
     if not site.loops or site.loops[-1].kind != "vectorize":
         return const(1)
     body = site.loops[-1].body
-    while isinstance(body, If) and not any(e.op == "load" for e in post_order(body.condition)):
+    while isinstance(body, If) and not contains(body.condition, "load"):
         body = body.then  # where a row ends, the loop is cut
     if not seldom_changes(replace(site.loops[-1], body=body), an):
         return const(1)
@@ -511,7 +511,7 @@ def _slope(condition: Expr, main: Site) -> Expr:
         return none
     if all(variables(e).isdisjoint(x.var for x in main.outer) for e in sides):
         return none
-    if any(e.op == "load" for e in post_order(sides)):
+    if contains(sides, "load"):
         return none
     first = {x.var: x.start for x in reversed(main.loops)}
     last = {x.var: x.start + x.extent - 1 for x in reversed(main.loops)}
@@ -555,7 +555,7 @@ def _reached(site: Site) -> list[tuple[Expr, Expr]]:
     for index, extent in zip(site.store.indices, site.store.buffer.shape, strict=True):
         reached = substitute(index, last) - substitute(index, first) + 1
         known = all(v.value.role in ("size", "knob") for v in variables(reached))
-        known = known and not any(e.op == "load" for e in post_order(reached))
+        known = known and not contains(reached, "load")
         found.append((maximum(reached, 1) if known else extent, extent))
     return found
 

@@ -13,7 +13,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variables
 from autosched.ir.node import remembered
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import contains, post_order, substitute
 from autosched.schedule.primitives.storage import region_of
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
@@ -55,7 +55,7 @@ class Access:
     @property
     def is_looked_up(self) -> bool:
         """Whether data tell which element it is."""
-        return any(e.op == "read" for e in post_order(self.indices))
+        return contains(self.indices, "read")
 
     def steps(self, axis: IterVar) -> tuple[int | None, ...]:
         """The distance that each index moves when the axis moves by one; None where that is no constant."""

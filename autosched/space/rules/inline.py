@@ -422,8 +422,7 @@ def _is_undecided(plan: Plan, stage: Stage) -> bool:
 
 def _is_looked_up(stage: Stage) -> bool:
     """Whether data tell which elements its readers take: any iteration of theirs may need any of them."""
-    found = (a for r in analysis.readers(stage) for a in analysis.reads_of(r, stage))
-    return any(e.op == "read" for a in found for e in post_order(a.indices))
+    return any(a.is_looked_up for r in analysis.readers(stage) for a in analysis.reads_of(r, stage))
 
 
 def _places_of_output(plan: Plan, stage: Stage) -> list[Place]:

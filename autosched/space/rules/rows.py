@@ -20,7 +20,7 @@ from itertools import combinations, pairwise, takewhile
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, is_const, is_index, variables
 from autosched.ir.simplify import simplify
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import contains, post_order, substitute
 from autosched.schedule.stage import Loop, Stage
 from autosched.space.features.work import unclamped
 from autosched.space.rules import analysis, sums
@@ -441,7 +441,7 @@ def _has_channels(stage: Stage) -> bool:
 
 def _is_padding(stage: Stage) -> bool:
     """Whether elements are copied, or filled in, as a condition says."""
-    return analysis.only_copies(stage) and any(e.op == "if_then_else" for e in post_order(stage.body))
+    return analysis.only_copies(stage) and contains(stage.body, "if_then_else")
 
 
 def _long_row(plan: Plan, stage: Stage) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.ir.expr import is_const, variables
-from autosched.ir.visit import post_order
+from autosched.ir.visit import contains
 from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis, rows, turned
 from autosched.space.rules.analysis import Access, lanes, long_lanes, powers
@@ -391,7 +391,7 @@ def sums_of_a_step(plan: Plan, stage: Stage) -> None:
     stage.vectorize(lane)
     for source in plan.s.reads(stage):
         is_made = source not in plan.done and not source.is_output and source.is_injective
-        if is_made and len(plan.s.consumers(source)) == 1 and not any(e.op == "read" for e in post_order(source.body)):
+        if is_made and len(plan.s.consumers(source)) == 1 and not contains(source.body, "read"):
             source.compute_inline()
             plan.done[source] = "always_inline"
 
