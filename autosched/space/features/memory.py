@@ -22,6 +22,7 @@ from autosched.ir.expr import (
     select,
     variables,
 )
+from autosched.ir.node import order
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
@@ -267,7 +268,8 @@ class Footprints:
         where neighbours look up neighbours, because what is looked up there is the same for all."""
         scattered = any(e.op == "load" and not relaxed.isdisjoint(variables(e)) for e in post_order(indices))
         each = max(1, CACHE_LINE // buffer.dtype.bytes) if scattered and at == len(buffer.shape) - 1 else 1
-        return total(reduce(mul, (self._steps(v) for v in variables(i) & relaxed), const(each)) for i in indices)
+        looked_up = (sorted(variables(i) & relaxed, key=order) for i in indices)
+        return total(reduce(mul, map(self._steps, found), const(each)) for found in looked_up)
 
     def _steps(self, v: Expr) -> Expr:
         """How many values a loop's variable has; 1 for a knob, and what else stands still."""
