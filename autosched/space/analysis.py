@@ -1,4 +1,4 @@
-"""Questions that rules ask about a stage: its reads, its cost, its readers; and values for its knobs."""
+"""Questions about a stage: its reads, its cost, its readers; and values for its knobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autosched.schedule.primitives.storage import region_of
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
 from autosched.space.features.memory import Machine
-from autosched.space.rules.reached import distinct_reads, reach_of, while_unchanged
+from autosched.space.reached import distinct_reads, reach_of, while_unchanged
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
@@ -39,7 +39,7 @@ WAYS, PAGE = 8, 4096
 #: Times of an init that a block of times holds.
 MOST_FIRST_TIMES = 4
 #: Kinds of operators that cost something.
-_WORK = ("arith", "bits", "compare", "choice", "cast", "math")
+WORK = ("arith", "bits", "compare", "choice", "cast", "math")
 
 
 @dataclass(frozen=True)
@@ -195,16 +195,21 @@ def _operations_of(e: Expr) -> int:
 
 
 def _count(body: tuple[Expr, ...]) -> int:
-    return sum(not is_index(e) and OPS[e.op].kind in _WORK for e in post_order(body))
+    return sum(not is_index(e) and OPS[e.op].kind in WORK for e in post_order(body))
 
 
 #: Iterations of an axis whose length is a size of the program, where a number is needed to compare.
 USUAL_LENGTH = 1024
 
 
+def about(extent: Expr) -> int:
+    """The number of iterations of a loop of some extent, at least one."""
+    return max(1, int(extent.value)) if is_const(extent) else USUAL_LENGTH
+
+
 def iterations(axes: Iterable[IterVar]) -> int:
     """The number of iterations of loops over all these axes, about."""
-    return math.prod(length(a) or USUAL_LENGTH for a in axes)
+    return math.prod(about(a.extent) for a in axes)
 
 
 @while_unchanged

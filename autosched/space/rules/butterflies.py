@@ -26,8 +26,9 @@ from autosched.ir.expr import Expr, is_const, is_index, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, reads, substitute
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import analysis, rows
-from autosched.space.rules.analysis import powers
+from autosched.space import analysis
+from autosched.space.analysis import powers
+from autosched.space.rules import rows
 from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import Operation, Tensor
 

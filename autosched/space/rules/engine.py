@@ -13,9 +13,9 @@ from typing import Any
 from autosched.errors import AutoschedError, raised_at, raised_in
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
+from autosched.space import analysis
+from autosched.space.analysis import long_lanes
 from autosched.space.features.memory import Machine
-from autosched.space.rules import analysis
-from autosched.space.rules.analysis import long_lanes
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 

@@ -46,15 +46,10 @@ from typing import Any
 
 from autosched.ir.expr import Expr, compare, const, floormod
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.default import (
-    bind_free_loops,
-    is_launched_in_steps,
-    is_of_launched_step,
-    places_of_step,
-)
+from autosched.space import analysis
+from autosched.space.analysis import length
+from autosched.space.default import bind_free_loops, is_launched_in_steps, is_of_launched_step, places_of_step
 from autosched.space.gpu import add_up_rows, bind_elements, bind_patches, share
-from autosched.space.rules import analysis
-from autosched.space.rules.analysis import length
 from autosched.space.rules.engine import Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
 from autosched.space.rules.inline import MAX_TAPS, ROOT, adds_too_much, choose_way, common_places, inline
 from autosched.space.rules.rows import neighbours_share

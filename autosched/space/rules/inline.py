@@ -14,7 +14,8 @@ from autosched.schedule.loop import Attach, axis_values, is_computed_whole
 from autosched.schedule.primitives.together import separable
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis, sums
+from autosched.space import analysis
+from autosched.space.rules import sums
 from autosched.space.rules.engine import Place, Plan, rule
 from autosched.space.rules.rows import ROWS, limit_colliding_rows, loops_of_producer
 from autosched.te.tensor import IterVar, Tensor

@@ -16,8 +16,8 @@ from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import substitute
 from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis
-from autosched.space.rules.analysis import Access, long_lanes
+from autosched.space import analysis
+from autosched.space.analysis import Access, long_lanes
 from autosched.space.rules.engine import Plan, fuse_all, reduce_loops, rule, spatial_loops
 from autosched.space.rules.inline import ROOT, common_places, is_made_once
 from autosched.te.tensor import IterVar

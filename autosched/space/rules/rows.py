@@ -22,9 +22,10 @@ from autosched.ir.expr import Expr, is_const, is_index, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import contains, post_order, substitute
 from autosched.schedule.stage import Loop, Stage
+from autosched.space import analysis
+from autosched.space.analysis import Access, long_lanes, powers
 from autosched.space.features.work import unclamped
-from autosched.space.rules import analysis, sums
-from autosched.space.rules.analysis import Access, long_lanes, powers
+from autosched.space.rules import sums
 from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import IterVar
 

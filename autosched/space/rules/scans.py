@@ -20,16 +20,10 @@ from typing import Any
 from autosched.ir.expr import is_const, variables
 from autosched.ir.visit import contains
 from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis, rows, turned
-from autosched.space.rules.analysis import Access, lanes, long_lanes, powers
-from autosched.space.rules.engine import (
-    Place,
-    Plan,
-    fuse_all,
-    lanes_knob,
-    reduce_loops,
-    rule,
-)
+from autosched.space import analysis
+from autosched.space.analysis import Access, lanes, long_lanes, powers
+from autosched.space.rules import rows, turned
+from autosched.space.rules.engine import Place, Plan, fuse_all, lanes_knob, reduce_loops, rule
 from autosched.space.rules.inline import ROOT, common_places
 from autosched.space.rules.sums import in_lanes, may_be_cut
 from autosched.space.rules.tiles import ROWS, VECTORS, can_pack, gain

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis, gpu
-from autosched.space.rules.analysis import powers
+from autosched.space import analysis
+from autosched.space.analysis import powers
+from autosched.space.rules import gpu
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
 from autosched.space.rules.sums import may_be_cut
 from autosched.te.tensor import ComputeOp

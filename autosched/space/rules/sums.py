@@ -8,8 +8,8 @@ from autosched.ir.expr import Expr, is_const
 from autosched.ir.visit import substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import analysis
-from autosched.space.rules.analysis import Access, long_lanes, powers
+from autosched.space import analysis
+from autosched.space.analysis import Access, long_lanes, powers
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
 from autosched.te.reducers import takes_any_order
 from autosched.te.tensor import IterVar, Tensor
