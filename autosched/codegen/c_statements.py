@@ -18,17 +18,7 @@ from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import INT64
-from autosched.ir.expr import (
-    Expr,
-    binary,
-    broadcast,
-    cast,
-    const,
-    is_const,
-    is_index,
-    ramp,
-    var,
-)
+from autosched.ir.expr import Expr, binary, broadcast, cast, const, is_const, is_index, ramp, var
 from autosched.ir.ranges import of_type
 from autosched.ir.visit import needed_by_both, post_order
 

@@ -18,17 +18,7 @@ from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, cast, compare, const, make
 from autosched.ir.ops import ACCESSES, BOTH_SIDES
-from autosched.ir.stmt import (
-    Allocate,
-    Buffer,
-    Prefetch,
-    Stmt,
-    Store,
-    all_expressions,
-    load,
-    map_stmt,
-    walk,
-)
+from autosched.ir.stmt import Allocate, Buffer, Prefetch, Stmt, Store, all_expressions, load, map_stmt, walk
 from autosched.ir.visit import post_order, rewrite
 
 _BYTE = dtype("uint8")
