@@ -34,7 +34,7 @@ from autosched.codegen.storage import (
 )
 from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, binary, const
-from autosched.ir.ops import ACCESSES
+from autosched.ir.ops import ACCESSES, COMPARISONS
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
@@ -129,7 +129,6 @@ def _pointer(of: str, is_written: bool) -> str:
 
 #: gcc takes a condition that always holds for a mistake, and does not see that what reads an array
 #: runs only where what filled it did
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 _HEADER = """\
 #ifndef {guard}
@@ -387,7 +386,7 @@ class _Emitter:
         if "omp_" in used:
             head += ["#ifdef _OPENMP", "#include <omp.h>", "#endif"]
         quiet = ["-Wmaybe-uninitialized"] if self.storage.on_stack else []
-        compared = {n.args[0].dtype.scalar for n in self.nodes if n.op in _COMPARISONS}
+        compared = {n.args[0].dtype.scalar for n in self.nodes if n.op in COMPARISONS}
         quiet += ["-Wtype-limits"] if any(t.is_integer for t in compared) else []
         quiet += ["-Wbool-compare"] if any(t.is_bool for t in compared) else []
         if quiet:

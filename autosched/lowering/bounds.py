@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from autosched.errors import LowerError
 from autosched.ir.dims import Range
 from autosched.ir.expr import Expr, compare, const, floormod, is_const, is_index, logical_and, minimum, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
@@ -144,7 +145,7 @@ def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer, done: dict[Expr, 
     if not e.index:  # a value that may wrap in its type, of which the rules below know nothing
         return None
     parts = [interval(a, relaxed, an, done) for a in e.args]
-    if e.op in ("select", "if_then_else"):
+    if e.op in CHOICES:
         parts = parts[1:]
         if e.op == "select" and None not in parts and _is_case(e, an):
             return parts[1]

@@ -1,4 +1,4 @@
-"""Masks: what a condition over indices leaves out, loops do not visit, and where it holds, nothing asks.
+"""Masks: loops skip what a condition over indices rules out, and ask nothing where it surely holds.
 
     for k in 64: if k <= i + r: f(r, k)     ->     for k in [0, i):           f(r, k)             r in [0, 8)
       (unrolled r)                                 for k in [i, min(i + 8, 64)): if k <= i + r: f(r, k)
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from autosched.ir.calls import is_opaque
 from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, select, var, variables
+from autosched.ir.ops import ORDERS
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
     Allocate,
@@ -88,7 +89,7 @@ def _with_ends(loop: For, an: Analyzer) -> tuple[For, dict[Expr, Expr]]:
     for c in sorted(_masks(loop.body) or (), key=repr):
         fixed = [
             x
-            for x in (c.args if c.op in _ORDERS else ())
+            for x in (c.args if c.op in ORDERS else ())
             if x.dtype.is_integer and not is_index(x) and _is_fixed(x, stored, inner, an)
         ]
         for side in fixed:
@@ -141,7 +142,7 @@ def _parts(condition: Expr) -> list[Expr]:
 
 def _pieces(loop: For, an: Analyzer, room: _Room) -> Stmt | None:
     """The loop where some mask may hold: where all do, without them. None where there is nothing to gain."""
-    masks = [c for c in _masks(loop.body) or () if is_index(c.args[0] if c.args else c) and c.op in _ORDERS]
+    masks = [c for c in _masks(loop.body) or () if is_index(c.args[0] if c.args else c) and c.op in ORDERS]
     some, all_ = Span(), Span()
     around: list[Expr] = []  #: without which the loop does nothing
     with an.tightened({}):
@@ -160,9 +161,6 @@ def _pieces(loop: For, an: Analyzer, room: _Room) -> Stmt | None:
         return None
     room.statements -= size
     return _joined(loop, some, all_, around, an, room)
-
-
-_ORDERS = ("lt", "le", "gt", "ge")
 
 
 def _enter_inner(loop: For, an: Analyzer) -> frozenset[Expr] | None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from autosched.ir.expr import Expr, const, is_const, likely, logical_and, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
@@ -266,7 +267,7 @@ def _other_sides(loop: For, span: Span, an: Analyzer) -> tuple[dict[Expr, Expr],
     if len(span.answers) > 1 or span.provided or len(span.low) + len(span.high) != 1:
         return found
     (node,) = span.answers
-    asked = conjuncts(node.args[0]) if node.op in ("select", "if_then_else") else []
+    asked = conjuncts(node.args[0]) if node.op in CHOICES else []
     holds = [p for c in asked for p in an.inequalities(c) or ()]
     with inside_loop(loop, an):
         exact = Span()

@@ -9,6 +9,7 @@ from autosched.ir import stmt as S
 from autosched.ir.calls import is_opaque
 from autosched.ir.dtype import BFLOAT16, FLOAT32, INT32, INT64
 from autosched.ir.expr import Expr
+from autosched.ir.ops import ORDERS
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Stmt
@@ -331,7 +332,7 @@ class _Lanes:
         """The condition without the lanes if all agree: for whole vectors, `8*x + lane < 56` is `8*x < 56`."""
         if condition.op in ("and", "likely"):
             return rebuild(condition, tuple(self.agreed(c) for c in condition.args))
-        if condition.op not in ("lt", "le", "gt", "ge") or not E.is_index(condition.args[0]):
+        if condition.op not in ORDERS or not E.is_index(condition.args[0]):
             return condition
         low, high = condition.args if condition.op in ("lt", "le") else reversed(condition.args)
         least = self.an.poly(low - high) - (condition.op in ("le", "ge"))  # the condition is that this is less than 0

@@ -12,6 +12,7 @@ from typing import TypeVar
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variables
 from autosched.ir.node import remembered
+from autosched.ir.ops import CHOICES, ORDERS
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import contains, post_order, substitute
 from autosched.schedule.primitives.storage import region_of
@@ -304,7 +305,7 @@ def is_plain(stage: Stage) -> bool:
         return False
     axes = [a.var for a in stage.axis]
     for e in post_order(stage.body):
-        if e.op in ("if_then_else", "select"):
+        if e.op in CHOICES:
             return False
         if e.op == "read":
             used = [axes.index(i) for i in e.args if not is_const(i) and i in axes]
@@ -410,7 +411,7 @@ def _is_cut_short(stage: Stage) -> bool:
     inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
     indices = [i for e in distinct_reads(stage.body) for i in e.args]
     for e in post_order(condition):
-        if e.op in ("lt", "le", "gt", "ge") and variables(e) & inner and variables(e) & outer:
+        if e.op in ORDERS and variables(e) & inner and variables(e) & outer:
             a, b = e.args
             if not any(is_const(simplify(d - i)) for i in indices for d in (a - b, b - a)):
                 return True

@@ -20,6 +20,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from autosched.ir.expr import OPS, Expr, const, floordiv, floormod, is_const, is_index, var, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import post_order, substitute
 from autosched.schedule.loop import Loop, leaf_extents
@@ -225,7 +226,7 @@ def _may_be_inlined(stage: Stage) -> bool:
     if not stage.is_injective or not stage.axis or len(stage.body) > 1:
         return False
     root = stage.body[0]
-    while root.op in ("select", "if_then_else", "neg"):
+    while root.op in (*CHOICES, "neg"):
         root = root.args[-1]
     return not (root.dtype.is_float and (root.op == "mul" or root.dtype.bits < 32))
 
@@ -345,7 +346,7 @@ def _asks(stage: Stage, axes: Sequence[IterVar]) -> bool:
         waiting, seen = list(body), set(body)
         while waiting:
             e = waiting.pop()
-            if e.op in ("select", "if_then_else") and variables(e.args[0]) & inside and is_index(e.args[0]):
+            if e.op in CHOICES and variables(e.args[0]) & inside and is_index(e.args[0]):
                 return True
             if e.op != "read":
                 new = [a for a in dict.fromkeys(e.args) if a not in seen]  # what is shared is looked at once

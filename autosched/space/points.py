@@ -34,6 +34,7 @@ from autosched.ir.expr import (
     var,
     variables,
 )
+from autosched.ir.ops import CHOICES, COMPARISONS
 from autosched.ir.prove import conjuncts
 from autosched.ir.ranges import RULES, Interval
 from autosched.ir.visit import post_order
@@ -453,7 +454,7 @@ class Residual:
         if e.op in ("and", "or"):
             sides = [self._possible(a) for a in e.args]
             return logical_and(*sides) if e.op == "and" else logical_or(*sides)
-        if e.op not in ("lt", "le", "gt", "ge", "eq", "ne"):
+        if e.op not in COMPARISONS:
             return const(True)
         a, b = e.args[::-1] if e.op in ("gt", "ge") else e.args
         x, y = self._span(a), self._span(b)
@@ -535,7 +536,7 @@ def _span_of(e: Expr, args: list[Span]) -> Span | None:
     ends = _ends(e, a, b)
     if ends is None:
         return None
-    chosen = e.op in ("select", "if_then_else")
+    chosen = e.op in CHOICES
     return Span(*ends, a.numbers | b.numbers if chosen else RULES[e.op](*(s.numbers for s in args)))
 
 

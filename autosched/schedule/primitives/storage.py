@@ -24,6 +24,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.node import bottom_up
+from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import contains, post_order, rewrite, substitute
 from autosched.schedule import kinds as K
@@ -439,7 +440,7 @@ def _bent(index: Expr, own: tuple[Expr, ...], length: int) -> tuple[Expr, Expr] 
             straight[e] = None
         else:
             waiting += e.args
-    if index.op not in ("min", "max", "select", "if_then_else"):  # a table that is read round and round has no border
+    if index.op not in ("min", "max", *CHOICES):  # a table that is read round and round has no border
         return None
     an = Analyzer()
     an.bind(_PLACE, 0, length - 1)
