@@ -144,9 +144,9 @@ def places_of_step(stage: Stage) -> list[Loop]:
     """The loops over places of a stage in a scan, within one step."""
     scans = stage.schedule.scans
     if scans.part(stage) == "init":
-        return [x for x in stage.loops if not x.is_reduce]
+        return stage.spatial_loops
     times = [a for i, a in enumerate(stage.axis) if (i == 0 if scans.part(stage) else scans.follows_time(stage, a))]
-    return [x for x in stage.loops if not x.is_reduce and x.root not in times]
+    return [x for x in stage.spatial_loops if x.root not in times]
 
 
 def _free_loops(stage: Stage) -> list[Loop]:
@@ -155,7 +155,7 @@ def _free_loops(stage: Stage) -> list[Loop]:
     if isinstance(stage.op, ScanOp):
         axes = zip(stage.op.spatial_axes[0], stage.op.independent, strict=False)
         return [stage.roots[a] for a, is_free in axes if is_free]
-    return [loop for loop in stage.loops if not loop.is_reduce and loop not in stage.scatter_loops]
+    return [loop for loop in stage.spatial_loops if loop not in stage.scatter_loops]
 
 
 # -- reads ----------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def _away_from_borders(index: Expr, place: Iterable[Expr]) -> Expr:
 def _walk_along_rows(stage: Stage) -> bool:
     """Let the innermost spatial loop run inside the reduce loops, if that strides through fewer
     tensors: for a matrix product, along the rows of `b` rather than down its columns. Returns whether it does."""
-    spatial, reduce = _free_loops(stage), _reduce_loops(stage)
+    spatial, reduce = _free_loops(stage), stage.reduce_loops
     if not spatial or not reduce or stage.scatter_loops:
         return False
 
@@ -362,10 +362,6 @@ def _total_work(stage: Stage) -> int:
     return sum(_work(x) * iterations((*x.axis, *x.reduce_axis)) for x in steps) * iterations([stage.op.scan_axis])
 
 
-def _reduce_loops(stage: Stage) -> list[Loop]:
-    return [loop for loop in stage.loops if loop.is_reduce]
-
-
 def _in_vectors(stage: Stage, row: _Row, lanes: int) -> Loop:
     """Vectors along a row; the loop over them."""
     loops = [stage.roots[a] for a in row.axes]
@@ -376,7 +372,7 @@ def _in_vectors(stage: Stage, row: _Row, lanes: int) -> Loop:
 
 def _reduction(stage: Stage, row: _Row | None) -> Loop | None:
     """The order of the loops of a reduction. Returns the loop along the row of results, where there is one."""
-    reduce = _reduce_loops(stage)
+    reduce = stage.reduce_loops
     if row is None:
         # compilers add integers up in any order
         in_order = len(stage.body) > 1 or stage.body[0].dtype.is_float
@@ -457,7 +453,7 @@ def _pays(stage: Stage, work: int) -> bool:
 def _in_threads(stage: Stage, work: int, machine: Machine, row: Loop | None = None) -> None:
     """Give the outermost loops to threads, where there is enough to do; those along rows where there is no other."""
     extents = leaf_extents(stage)
-    free = [x for x in stage.loops if not x.is_reduce and x not in (*stage.scatter_loops, stage.scan_loop)]
+    free = [x for x in stage.spatial_loops if x not in (*stage.scatter_loops, stage.scan_loop)]
     outer = list(takewhile(lambda x: x in free and x.kind == "serial", stage.loops))
     if len(outer) > 1 and row is outer[-1]:
         outer.pop()

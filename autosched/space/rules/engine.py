@@ -234,16 +234,6 @@ def _next(plan: Plan) -> Stage | None:
     return next(waiting, None)
 
 
-def spatial_loops(stage: Stage) -> list[Loop]:
-    """The loops over elements of the result, outermost first."""
-    return [x for x in stage.loops if not x.is_reduce]
-
-
-def reduce_loops(stage: Stage) -> list[Loop]:
-    """The loops of a reduction, outermost first."""
-    return [x for x in stage.loops if x.is_reduce]
-
-
 def fuse_all(stage: Stage, loops: Sequence[Loop]) -> Loop:
     """The loops as one; a single one stays as it is, and is no instruction of the trace."""
     return stage.fuse(*loops) if len(loops) > 1 else loops[0]

@@ -326,7 +326,7 @@ def unroll_constant(plan: Plan, stage: Stage) -> None:
     names = {str(n) for n in (named if isinstance(named, (list, tuple)) else [named])}
     inner = [x for x in stage.loops if x.name in names]
     outer = [x for x in stage.loops if x.name not in names and not x.is_reduce]
-    stage.reorder(*outer, *(x for x in stage.loops if x.is_reduce and x not in inner), *inner)
+    stage.reorder(*outer, *(x for x in stage.reduce_loops if x not in inner), *inner)
     for loop in inner:
         stage.unroll(loop)
     if outer:
