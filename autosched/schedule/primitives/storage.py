@@ -23,7 +23,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.iter_map import Inversion, NoIterMap
-from autosched.ir.node import bottom_up
+from autosched.ir.node import bottom_up, order
 from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import contains, post_order, rewrite, substitute
@@ -160,7 +160,7 @@ def _check_predicate(s: Schedule, stage: Stage) -> None:
     if stage.store_predicate is None:
         return
     live = {x.var for x in stage.loops} | {a.var for a in stage.axis}
-    gone = [v for v in variables(stage.store_predicate) if v.value.role == "loop" and v not in live]
+    gone = [v for v in sorted(variables(stage.store_predicate), key=order) if v.value.role == "loop" and v not in live]
     if gone:
         raise ScheduleError(
             f"{gone[0].value.name} was split or fused away after {stage.name} was made to depend on it",
@@ -214,7 +214,7 @@ def transform_layout(s: Schedule, stage: Stage, mapping: Any, pad_value: Any = N
     all_axes = tuple(IterVar(f"axis{k}", d) for k, d in enumerate(stage.tensor.shape)) if placeholder else stage.axis
     layout = Layout.of(mapping, len(all_axes))
     known = {k.var for k in s.knobs.values()} | set(s.sizes().values()) | set(layout.placeholders)
-    strange = [v.name for e in layout.formulas for v in variables(e) if v not in known]
+    strange = [v.name for e in layout.formulas for v in sorted(variables(e), key=order) if v not in known]
     legal = "each index once, permuted, split as i // f with i % f, or fused as i*extent + j"
     if strange:
         raise Illegal(f"the map depends on {strange[0]}, which is no index, knob or size of this schedule", legal)
