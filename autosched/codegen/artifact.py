@@ -164,7 +164,8 @@ class Artifact:
     @staticmethod
     def save_all(artifacts: Sequence[Artifact], path: str | os.PathLike[str]) -> None:
         """Write several to one file, atomically."""
-        write_whole(Path(path), lambda out: out.write(b"".join(a.to_bytes() for a in artifacts)))
+        data = b"".join(a.to_bytes() for a in artifacts)
+        write_whole(Path(path), lambda out: out.write(data), parents=False)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Artifact:
