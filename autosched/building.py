@@ -9,14 +9,7 @@ from typing import Any, TypeVar
 
 from autosched.codegen import compile_function
 from autosched.effort import check_effort
-from autosched.errors import (
-    AutoschedError,
-    TargetError,
-    UsageError,
-    UsageTypeError,
-    expect,
-    is_list_of,
-)
+from autosched.errors import AutoschedError, TargetError, UsageError, UsageTypeError, expect, is_list_of
 from autosched.ir.expr import Expr
 from autosched.ir.printer import checked_name, file_name
 from autosched.ir.stmt import Buffer, Function

@@ -280,12 +280,12 @@ def with_line(call: str, where: str | None = None) -> str:
     return f"{call}  at {where}" if where else call
 
 
-def raised_at(error: BaseException, skip_packages: tuple[str, ...] = ("autosched",)) -> str:
+def raised_at(error: BaseException) -> str:
     """`file.py:12` of the innermost call outside this package that an exception came through."""
     found, link = "", error.__traceback__
     while link is not None:
         module, file = link.tb_frame.f_globals.get("__name__", ""), link.tb_frame.f_code.co_filename
-        if module.partition(".")[0] not in skip_packages and not _is_machinery(module, file):
+        if module.partition(".")[0] != "autosched" and not _is_machinery(module, file):
             found = f"{file}:{link.tb_lineno}"
         link = link.tb_next
     return found

@@ -84,14 +84,20 @@ def unlock(fd: int) -> None:
 
 
 def write_whole(
-    file: Path, write: Callable[[IO[bytes]], object], *, replace: bool = True, private: bool = False
+    file: Path,
+    write: Callable[[IO[bytes]], object],
+    *,
+    replace: bool = True,
+    private: bool = False,
+    parents: bool = True,
 ) -> bool:
     """Write a file so that nobody sees a part of it; returns whether it was written.
 
     A file that exists is kept unless `replace`. `private`: nobody but the user may read it; else the umask says who
-    may. Raises OSError.
+    may. `parents`: folders that are not there are made. Raises OSError.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
+    if parents:
+        file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.parent / f".{file.name}.{secrets.token_hex(6)}"
     handle = os.open(temporary, open_flags("WRONLY", "CREAT", "EXCL", "BINARY"), 0o600 if private else 0o666)
     try:

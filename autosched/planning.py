@@ -16,12 +16,7 @@ from typing import Any
 from autosched import predicting, trust
 from autosched.choosing import Foreseen, Short
 from autosched.codegen import compile_function
-from autosched.errors import (
-    AutoschedError,
-    UsageError,
-    VerificationError,
-    clipped,
-)
+from autosched.errors import AutoschedError, UsageError, VerificationError, clipped
 from autosched.ir.expr import Expr, const, is_const, logical_and, logical_or
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import Function

@@ -4,7 +4,7 @@
   where this machine's was measured, and over rates that no machine has, elsewhere.
 * A trace may hold only what leaves results as they are: each primitive says whether it does, see `schedule.primitive`.
 * What this machine's own run did not verify (`records.origin`) is compared with the reference once, on a small
-  input, before it is used (`Verdicts`). The verdict is remembered in the user's cache folder.
+  input, before it is used (`check`). The verdict is remembered in the user's cache folder.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def columns(s):
     partial.set_scope("shared")
     band, column = partial.op.axis
     item, lane = partial.split(column, factor=lanes)
-    partial.reorder(band, item, *(x for x in partial.loops if x.is_reduce), lane)
+    partial.reorder(band, item, *partial.reduce_loops, lane)
     partial.bind(band, "threadIdx.y")
     partial.bind(item, "threadIdx.x")
     partial.vectorize(lane)

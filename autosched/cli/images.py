@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import os
-import secrets
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from autosched.errors import ImageError
+from autosched.places import write_whole
 from autosched.space.samples import photograph_file
 
 Array = np.ndarray[Any, Any]
@@ -176,15 +176,15 @@ def write_image(path: str | os.PathLike[str], array: Array) -> None:
     check_output(file)
     if array.ndim == 2:
         array = array[:, :, np.newaxis]
-    temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
+
+    def write(out: IO[bytes]) -> None:
+        if file.suffix.lower() == ".npy":
+            np.save(out, array, allow_pickle=False)
+        else:
+            _as_image(file, array).save(out, format=_formats()[file.suffix.lower()])
+
     try:
-        # Created with the user's umask, as any other file of theirs.
-        with open(temporary, "xb") as stream:
-            if file.suffix.lower() == ".npy":
-                np.save(stream, array, allow_pickle=False)
-            else:
-                _as_image(file, array).save(stream, format=_formats()[file.suffix.lower()])
-        os.replace(temporary, file)
+        write_whole(file, write)
     except ImageError:
         raise
     except (OSError, ValueError, KeyError) as error:
@@ -192,9 +192,6 @@ def write_image(path: str | os.PathLike[str], array: Array) -> None:
         reason = error.strerror if isinstance(error, OSError) and errno else str(error)
         legal = "choose another place" if errno else "try .png, or .npy, which holds anything"
         raise ImageError(f"it cannot be written: {reason}", asked=f"output {file}", legal=legal) from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _as_image(file: Path, array: Array) -> Any:

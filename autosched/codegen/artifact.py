@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -17,6 +16,7 @@ from autosched.codegen.signature import Signature
 from autosched.errors import BuildError, Fields, Form, is_integer
 from autosched.ir.dims import check_dim
 from autosched.ir.dtype import SCALAR_DTYPES
+from autosched.places import write_whole
 
 #: kinds of artifact whose code is text
 SOURCES = ("c", "opencl", "cuda")
@@ -164,15 +164,8 @@ class Artifact:
     @staticmethod
     def save_all(artifacts: Sequence[Artifact], path: str | os.PathLike[str]) -> None:
         """Write several to one file, atomically."""
-        target = Path(path)
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(b"".join(a.to_bytes() for a in artifacts))
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        data = b"".join(a.to_bytes() for a in artifacts)
+        write_whole(Path(path), lambda out: out.write(data), parents=False)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Artifact:

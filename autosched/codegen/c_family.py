@@ -206,7 +206,7 @@ class _Emitter:
         names = Names(self.dialect)  # a parameter may hide its kernel: `y` computes y
         self.x.variables.clear()
         self.x.buffers.clear()
-        roots = [e for s in S.walk(launch.body) for e in S.expressions(s)]
+        roots = S.all_expressions(launch.body)
         nodes = post_order(roots)
         params, args = self._parameters(launch, nodes, names)
         if loop is not None and loop.var in nodes:
@@ -296,7 +296,7 @@ class _Emitter:
     # -- the whole text -----------------------------------------------------------------------
     def _source(self) -> str:
         d = self.dialect
-        exprs = post_order([e for s in S.walk(self.function.body) for e in S.expressions(s)])
+        exprs = post_order(S.all_expressions(self.function.body))
         types = {e.dtype.scalar for e in exprs} | {b.dtype for b in (*self.function.params, *self.device)}
         head = [d.strict if self.strict else d.contract, d.preamble]
         if "float64" in types:

@@ -34,7 +34,7 @@ from autosched.codegen.storage import (
 )
 from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, binary, const
-from autosched.ir.ops import ACCESSES
+from autosched.ir.ops import ACCESSES, COMPARISONS
 from autosched.ir.visit import post_order
 from autosched.target import Target
 
@@ -129,7 +129,6 @@ def _pointer(of: str, is_written: bool) -> str:
 
 #: gcc takes a condition that always holds for a mistake, and does not see that what reads an array
 #: runs only where what filled it did
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 _HEADER = """\
 #ifndef {guard}
@@ -213,7 +212,7 @@ class _HostStatements(Statements):
 
     def _allow_unread(self, s: S.Allocate) -> None:
         """Suppress the warning about a buffer that is written and never read: an output that nobody asked for, say."""
-        nodes = post_order([e for x in S.walk(s.body) for e in S.expressions(x)])
+        nodes = post_order(S.all_expressions(s.body))
         if not any(n.op in ACCESSES and n.value is s.buffer for n in nodes):
             self.line(f"(void){self.x.buffers[s.buffer]};")
 
@@ -387,7 +386,7 @@ class _Emitter:
         if "omp_" in used:
             head += ["#ifdef _OPENMP", "#include <omp.h>", "#endif"]
         quiet = ["-Wmaybe-uninitialized"] if self.storage.on_stack else []
-        compared = {n.args[0].dtype.scalar for n in self.nodes if n.op in _COMPARISONS}
+        compared = {n.args[0].dtype.scalar for n in self.nodes if n.op in COMPARISONS}
         quiet += ["-Wtype-limits"] if any(t.is_integer for t in compared) else []
         quiet += ["-Wbool-compare"] if any(t.is_bool for t in compared) else []
         if quiet:

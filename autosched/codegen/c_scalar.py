@@ -41,6 +41,7 @@ from autosched.codegen.legalize import HALF_EMULATED, HALF_NATIVE, legal
 from autosched.errors import BuildError
 from autosched.ir.dtype import INT32, DType, dtype
 from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
+from autosched.ir.ops import CHOICES, COMPARISONS
 from autosched.ir.ranges import RULES, Interval, of_type
 from autosched.ir.stmt import Buffer
 
@@ -449,10 +450,10 @@ SCALAR: dict[str, Callable[[Expressions, Expr], Code]] = {
         ("popcount", "clz"),
         lambda x, e: replace(x.helper(e.op, e.dtype, *x.values(e)), range=Interval(0, e.dtype.bits)),
     ),
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "and", "or"), _compare),
+    **dict.fromkeys((*COMPARISONS, "and", "or"), _compare),
     "not": lambda x, e: Code(f"!{x.value(e.args[0]).at(UNARY)}", UNARY, "int32", TRUTH),
     "likely": lambda x, e: x.value(e.args[0]),
-    **dict.fromkeys(("select", "if_then_else"), _choice),
+    **dict.fromkeys(CHOICES, _choice),
     "cast": _cast,
     **dict.fromkeys(("reinterpret", *_MATH), _math),
     "load": _load,

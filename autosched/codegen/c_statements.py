@@ -18,17 +18,7 @@ from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import INT64
-from autosched.ir.expr import (
-    Expr,
-    binary,
-    broadcast,
-    cast,
-    const,
-    is_const,
-    is_index,
-    ramp,
-    var,
-)
+from autosched.ir.expr import Expr, binary, broadcast, cast, const, is_const, is_index, ramp, var
 from autosched.ir.ranges import of_type
 from autosched.ir.visit import needed_by_both, post_order
 
@@ -459,7 +449,7 @@ def _has_vectors(s: S.Stmt, buffer: S.Buffer) -> bool:
     """True if vectors of the buffer are read or written."""
     if any(x.buffer is buffer and x.indices[0].dtype.lanes > 1 for x in S.walk(s) if isinstance(x, S.Store)):
         return True
-    nodes = post_order([e for x in S.walk(s) for e in S.expressions(x)])
+    nodes = post_order(S.all_expressions(s))
     return any(e.op == "load" and e.value is buffer and e.args[0].dtype.lanes > 1 for e in nodes)
 
 

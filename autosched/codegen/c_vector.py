@@ -37,6 +37,7 @@ from autosched.codegen.together import Columns, is_as_large, pixels
 from autosched.ir.calls import is_opaque, touches_memory
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, binary, const, is_const, is_index, make, ramp
+from autosched.ir.ops import CHOICES, COMPARISONS
 from autosched.ir.stmt import Buffer, Store, load
 from autosched.ir.visit import post_order
 
@@ -525,11 +526,11 @@ _VECTOR: dict[str, Callable[[VectorExpressions, Expr], Code]] = {
     "abs": _abs,
     **dict.fromkeys(("bitnot", "shl"), VectorExpressions.wrapped),
     "shr": _shr,
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _compare),
+    **dict.fromkeys(COMPARISONS, _compare),
     **dict.fromkeys(("and", "or"), _logic),
     "not": _not,
     "likely": lambda v, e: v.operands(e)[0],
-    **dict.fromkeys(("select", "if_then_else"), _select),
+    **dict.fromkeys(CHOICES, _select),
     "cast": _cast,
     "reinterpret": _reinterpret,
     "load": _load,

@@ -15,9 +15,10 @@ from math import prod
 from autosched.codegen.storage import constant_bytes
 from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
-from autosched.ir.visit import post_order
+from autosched.ir.visit import contains, post_order
 
 #: Of conditional accesses to memory, gcc 12 with AVX-512 makes instructions that read elements behind an array: its
 #: masks of 32 and 64 lanes are wrong, which need AVX-512BW, and a load of 16 or 32 bytes under a mask that it knows
@@ -71,7 +72,7 @@ FEWEST_TOGETHER = 4
 
 
 #: What evaluates all but its first operand under a condition in C.
-CHOICES = ("select", "if_then_else", "and", "or")
+MAY_LEAVE_OUT = (*CHOICES, "and", "or")
 
 
 def pragmas(body: S.Stmt, nodes: Sequence[Expr]) -> Iterator[str]:
@@ -93,8 +94,8 @@ def _is_conditional(body: S.Stmt, nodes: Sequence[Expr]) -> bool:
     """Whether a condition decides about an access to memory."""
     if any(isinstance(s, S.If) for s in S.walk(body)):
         return True
-    chosen = [a for n in nodes if n.op in CHOICES for a in n.args[1:]]
-    return any(n.op == "load" for n in post_order(chosen))
+    chosen = [a for n in nodes if n.op in MAY_LEAVE_OUT for a in n.args[1:]]
+    return contains(chosen, "load")
 
 
 def _varies(extent: Expr) -> bool:
@@ -120,10 +121,8 @@ def _is_looked_up_by_a_condition(e: Expr) -> bool:
     if e.op != "load":
         return False
     found = post_order(e.args)
-    decided = (
-        n.args[0] for n in found if n.op in ("select", "if_then_else") or (n.op == "cast" and n.args[0].dtype.is_bool)
-    )
-    return any(n.op == "load" for n in post_order(list(decided)))
+    decided = (n.args[0] for n in found if n.op in CHOICES or (n.op == "cast" and n.args[0].dtype.is_bool))
+    return contains(decided, "load")
 
 
 def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter[S.Buffer] | None = None) -> bool:
@@ -135,7 +134,7 @@ def _has_groups(s: S.Stmt, times: int = 1, inside: bool = False, counts: Counter
             return _has_groups(s.body, 1, False, Counter())
         return _has_groups(s.body, times * length, inside, Counter() if counts is None else counts)
     if counts is not None:
-        parts = [e for e in post_order(S.expressions(s)) if inside or e.op in CHOICES]
+        parts = [e for e in post_order(S.expressions(s)) if inside or e.op in MAY_LEAVE_OUT]
         if not inside and any(_is_chosen_together(e, times, counts) for e in parts):
             return True
         loads = [e.value for e in parts if e.op == "load"]

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from autosched.codegen.signature import Dim
 from autosched.ir.expr import Expr
+from autosched.ir.ops import CHOICES, CONDITIONS
 from autosched.ir.ranges import Interval, Ranges, of_type
 from autosched.ir.visit import post_order
 
@@ -26,7 +27,6 @@ from autosched.ir.visit import post_order
 Bound = dict[tuple[str, ...], Fraction]
 
 _NONE = Fraction(0)
-_CONDITIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "likely"))
 
 
 def constant(value: int) -> Bound:
@@ -131,12 +131,12 @@ class IndexRanges:
             return Limits(constant(max(value, 0)), constant(value))
         if op == "var":
             return self._variable(e)
-        if op in _CONDITIONS:
+        if op in CONDITIONS:
             return Limits(constant(1), constant(1))
         args = [self._known[a] for a in e.args]
         if op in ("cast", "broadcast") and not e.args[0].dtype.is_float:
             return args[0]
-        if op in ("select", "if_then_else"):
+        if op in CHOICES:
             return Limits(*map(_larger, args[1], args[2]))
         rule = _RULES.get(op)
         if rule is None or e.dtype.is_float:

@@ -1,4 +1,4 @@
-"""Which instructions an x86 CPU has that is known by its name alone: LLVM tells by what it makes of a probe."""
+"""The instructions of an x86 CPU that is known by name alone, seen in what LLVM makes of a probe for it."""
 
 from __future__ import annotations
 

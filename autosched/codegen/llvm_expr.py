@@ -38,6 +38,7 @@ from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory
 from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, logical_and
+from autosched.ir.ops import COMPARISONS
 from autosched.ir.ranges import Ranges
 from autosched.ir.simplify import conjuncts
 from autosched.ir.visit import needed_by_both
@@ -45,7 +46,6 @@ from autosched.ir.visit import needed_by_both
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
 _RING = frozenset(("add", "sub", "mul", "neg"))
-_COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 
 
 def _ref(mask: Value | None) -> str:
@@ -429,7 +429,7 @@ class Expressions:
 
     def _index_condition(self, e: Expr) -> Value:
         """A comparison or logic over index arithmetic."""
-        if e.op in _COMPARE and not e.args[0].dtype.is_bool:
+        if e.op in COMPARISONS and not e.args[0].dtype.is_bool:
             found = self._compare_lines(e) if e.dtype.lanes > 1 else None
             if found is not None:
                 return found

@@ -118,7 +118,7 @@ def _captures(loop: S.For) -> tuple[list[S.Buffer], list[Expr]]:
                 inner.add(var)
             case S.Store(buffer=buffer) | S.Prefetch(buffer=buffer):
                 buffers[buffer] = None
-    for node in post_order([e for s in S.walk(loop.body) for e in S.expressions(s)]):
+    for node in post_order(S.all_expressions(loop.body)):
         if node.op == "var":
             variables[node] = None
         elif node.op in ACCESSES:
@@ -225,7 +225,7 @@ class _Program(EntryPoints):
         self.function = function
         self.storage = storage
         self.scopes = scopes
-        nodes = values_below(e for s in S.walk(function.body) for e in S.expressions(s))
+        nodes = values_below(S.all_expressions(function.body))
         self.stored, _ = accesses(function.body, nodes)
         self.launches = 0
         self.result, self.done = ("i64", "ret i64 0") if self.fails else ("void", "ret void")

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from autosched.codegen.gcc import CHOICES
+from autosched.codegen.gcc import MAY_LEAVE_OUT
 from autosched.ir.calls import touches_memory
 from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.stmt import (
@@ -169,6 +169,6 @@ def divides_now_and_then(loop: For) -> bool:
 def _now_and_then(s: Stmt, inside: bool) -> Iterator[Expr]:
     """The expressions that are evaluated under a condition, `inside` of one or of their own."""
     for e in expressions(s):
-        yield from [e] if inside else (a for x in post_order(e) if x.op in CHOICES for a in x.args[1:])
+        yield from [e] if inside else (a for x in post_order(e) if x.op in MAY_LEAVE_OUT for a in x.args[1:])
     for child in children(s):
         yield from _now_and_then(child, inside or isinstance(s, If))

@@ -15,7 +15,7 @@ from autosched.ir.dims import COMPARE, Dim, check_dim, dim_of, evaluate_dim, for
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr
 from autosched.ir.printer import is_name
-from autosched.ir.stmt import Function, expressions, walk
+from autosched.ir.stmt import Function, all_expressions
 from autosched.ir.visit import values_below
 
 __all__ = ["Dim", "Param", "Signature", "dim_of", "evaluate_dim", "format_dim", "solve_dim"]
@@ -333,7 +333,7 @@ PACKED_PREFIX = "autosched.packed."
 
 def outside_calls(function: Function, kind: str) -> list[str]:
     """The names of functions from outside that `function` calls: C's (`extern`), or Python's (`packed`)."""
-    nodes = values_below(e for s in walk(function.body) for e in expressions(s))
+    nodes = values_below(all_expressions(function.body))
     return sorted({n.value.name for n in nodes if n.op == "call" and n.value.kind == kind})
 
 

@@ -3,7 +3,7 @@
     float32(x >> 8) * 2.0**-24, with x of uint32        [0, 1], and no NaN
     a value of float32 from memory                      None: anything
 
-Functions leave out what only values need that do not occur: see `llvm_math.USUAL`.
+Functions leave out what only values need that do not occur: see `llvm_math.usual`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, is_const, is_index
+from autosched.ir.ops import CHOICES
 from autosched.ir.ranges import RULES, Interval, Ranges, of_type
 
 #: operators of which the rule for index arithmetic holds for any numbers
@@ -76,7 +77,7 @@ class ValueRanges:
         """What integers and floats have in common; nothing is known of an end that is infinite."""
         if e.op == "broadcast":
             return self._of(e.args[0])
-        if e.op not in ("select", "if_then_else", *_ALIKE):
+        if e.op not in (*CHOICES, *_ALIKE):
             return None
         a, b = map(self._of, e.args[-2:])
         if a is None or b is None:

@@ -166,9 +166,7 @@ def against_default(bench: Bench, subject: Subject) -> Result:
     return in_turns(bench, Variant(None if subject.is_kernel else trace, knobs))
 
 
-def measured_here(
-    r: Record, w: Workload, *, rounds: int = ROUNDS, measure: MeasureOptions | None = None
-) -> tuple[Record, float]:
+def measured_here(r: Record, w: Workload) -> tuple[Record, float]:
     """A record from elsewhere, built, verified and timed on this machine, and its speed-up over the default schedule.
 
     It is a record of its own, which `build` may take. Raises MeasureError where it does not work here,
@@ -176,7 +174,7 @@ def measured_here(
     """
     to = w.compiled_for(resolve_target(r.target))
     subject = Subject(w, to, trace_of(r, w), dict(r.knobs), dict(r.sizes), r)
-    with Bench(subject, measure or MeasureOptions(), rounds, limit=0.0) as bench:
+    with Bench(subject, MeasureOptions(), ROUNDS, limit=0.0) as bench:
         found = against_default(bench, subject)
         sizes, samples = bench.sizes, tuple(found.baseline) or (bench.seconds,)
     speedup = typical(found.samples) / typical(samples) if found.samples else 1.0 if found.same_code else math.nan

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from autosched.ir.expr import Expr, const, is_const, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import simplify
-from autosched.ir.visit import post_order, rebuild, substitute
+from autosched.ir.visit import contains, rebuild, substitute
 from autosched.te.reference import reference
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
@@ -131,11 +132,11 @@ class _Elements:
 
     def _value(self, e: Expr) -> Expr:
         """An expression without its reads. Of a choice only the side that is taken is looked at."""
-        if e.op in ("select", "if_then_else"):
+        if e.op in CHOICES:
             condition = self._value(e.args[0])
             if condition.op == "const":
                 return self._value(e.args[1 if condition.value else 2])
-        if not any(x.op == "read" for x in post_order(e)):
+        if not contains(e, "read"):
             return simplify(e) if e.index else e
         args = tuple(self._value(a) for a in e.args)
         if e.op != "read":

@@ -25,7 +25,7 @@ from autosched.ir.attached import attach
 from autosched.ir.dtype import BOOL, INT32, INT64, DType, dtype, promote
 from autosched.ir.node import INDEX_OPS, Operators, T, VarInfo, bottom_up, fresh, is_index, make, variables  # noqa: F401
 from autosched.ir.node import Expr as Expr  # for programs in which a type checker asks for explicit exports
-from autosched.ir.ops import OPS, SPELLED, as_type, evaluated, nearest
+from autosched.ir.ops import OPS, ORDERS, SPELLED, as_type, evaluated, nearest
 
 # -- leaves ---------------------------------------------------------------------------------------
 
@@ -545,7 +545,7 @@ _BINARY: dict[str, Callable[[object, object], Expr]] = {
 }
 #: other methods
 _OTHERS: dict[str, Callable[..., Expr]] = {
-    **{op: BUILD[op] for op in ("lt", "le", "gt", "ge")},
+    **{op: BUILD[op] for op in ORDERS},
     "neg": neg,
     "abs": partial(call, "abs"),
     "invert": _invert,

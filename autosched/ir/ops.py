@@ -19,6 +19,13 @@ SPELLED: dict[str, str] = {}
 
 #: operators whose value is a buffer that they read, or hand to a function
 ACCESSES = frozenset(("load", "address", "view"))
+#: comparisons that ask which side is larger, and all of them
+ORDERS = ("lt", "le", "gt", "ge")
+COMPARISONS = (*ORDERS, "eq", "ne")
+#: operators whose value is a truth, or truths in lanes
+CONDITIONS = frozenset((*COMPARISONS, "and", "or", "not", "likely"))
+#: choices between two values by a condition
+CHOICES = ("select", "if_then_else")
 #: Of `and` and `or`, which do not look at their right side where the left one decides, the operators on truths that
 #: look at both.
 BOTH_SIDES = {"and": "min", "or": "max"}

@@ -19,7 +19,7 @@ from autosched.ir.poly import Poly, has, join, without
 from autosched.ir.witness import Range, witnesses
 
 #: comparison -> the polynomial that is `>= 0` exactly where it holds, so that its negation is `-p - 1 >= 0`
-ORDERS: dict[str, Callable[[Poly, Poly], Poly]] = {
+DIFFERENCES: dict[str, Callable[[Poly, Poly], Poly]] = {
     "lt": lambda a, b: b - a - 1,
     "le": lambda a, b: b - a,
     "gt": lambda a, b: a - b - 1,
@@ -106,10 +106,10 @@ class Prover:
         """Polynomials that are `>= 0` exactly where an index comparison holds; empty if it is none."""
         if condition.op == "likely":
             condition = condition.args[0]
-        if condition.op not in (*ORDERS, "eq") or not all(map(is_integer_index, condition.args)):
+        if condition.op not in (*DIFFERENCES, "eq") or not all(map(is_integer_index, condition.args)):
             return []
         a, b = map(self.poly, condition.args)
-        return [a - b, b - a] if condition.op == "eq" else [ORDERS[condition.op](a, b)]
+        return [a - b, b - a] if condition.op == "eq" else [DIFFERENCES[condition.op](a, b)]
 
     def assume_nonneg(self, p: Poly) -> None:
         """Use the fact `p >= 0` to raise the lower bounds of sizes: `3*W - 1 >= 0` gives `W >= 1`."""
@@ -358,7 +358,7 @@ class Prover:
             return False
         slope, rest = linear
         if atom.op == "var":
-            return self._eliminate_variable(p, atom, slope, rest, steps)
+            return self._eliminate_variable(atom, slope, rest, steps)
         k = slope.constant
         if k is None:
             if self._nonneg(slope, steps):
@@ -383,7 +383,7 @@ class Prover:
                 return self._nonneg(d, steps) and self._nonneg(rest if k > 0 else slope * d + rest, steps)
         return self._eliminate_value(atom, slope, rest, k, steps)
 
-    def _eliminate_variable(self, p: Poly, v: Expr, slope: Poly, rest: Poly, steps: list[int]) -> bool:
+    def _eliminate_variable(self, v: Expr, slope: Poly, rest: Poly, steps: list[int]) -> bool:
         low, high = self.range(v)
         if low is not None and self._nonneg(slope, steps):
             return self._nonneg(slope * low + rest, steps)

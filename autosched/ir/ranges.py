@@ -24,6 +24,7 @@ from math import inf
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, is_index
+from autosched.ir.ops import CHOICES, CONDITIONS
 from autosched.ir.simplify import to_poly
 from autosched.ir.visit import post_order
 
@@ -59,7 +60,6 @@ class Interval:
 
 EVERYTHING = Interval(-inf, inf)
 _TRUTH = Interval(0, 1)
-_CONDITIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "likely"))
 
 
 def of_type(of: DType) -> Interval:
@@ -126,11 +126,11 @@ def _rule(e: Expr, args: list[Interval], variable: Callable[[Expr], Interval]) -
         return Interval(int(e.value), int(e.value)) if not e.dtype.is_float else EVERYTHING
     if e.op == "var":
         return variable(e)
-    if e.op in _CONDITIONS:
+    if e.op in CONDITIONS:
         return _TRUTH
     if e.dtype.is_float or any(a.dtype.is_float for a in e.args):
         return of_type(e.dtype)
-    if e.op in ("select", "if_then_else"):
+    if e.op in CHOICES:
         chosen = args[0].constant
         found = args[1] | args[2] if chosen is None else args[1 if chosen else 2]
     elif e.op in ("cast", "broadcast"):

@@ -13,11 +13,10 @@ from math import gcd
 from autosched.ir.conclusions import UNLIMITED, Memory
 from autosched.ir.dtype import BOOL, INT32, INT64
 from autosched.ir.expr import Expr, cast, const, is_index, likely, make, variables
+from autosched.ir.ops import COMPARISONS
 from autosched.ir.poly import Poly, common_type, join
-from autosched.ir.prove import ORDERS, Prover, conjuncts, is_integer_index  # noqa: F401
+from autosched.ir.prove import DIFFERENCES, Prover, conjuncts, is_integer_index  # noqa: F401
 from autosched.ir.visit import post_order, rebuild
-
-_COMPARE = frozenset((*ORDERS, "eq", "ne"))
 
 
 class Analyzer(Prover):
@@ -285,7 +284,7 @@ class Analyzer(Prover):
 
     def _value(self, e: Expr) -> Expr:
         args = tuple([self.simplify(a) for a in e.args])
-        if e.op in _COMPARE and all(map(is_integer_index, args)):
+        if e.op in COMPARISONS and all(map(is_integer_index, args)):
             return self._comparison(e.op, args[0], args[1])
         if e.op == "likely":
             return likely(args[0])
@@ -296,7 +295,7 @@ class Analyzer(Prover):
         verdict = self._decide(op, a, b)
         if verdict is not None:
             return const(verdict)
-        if op in ORDERS and (block := self._of_blocks(ORDERS[op](a, b))) is not None:
+        if op in DIFFERENCES and (block := self._of_blocks(DIFFERENCES[op](a, b))) is not None:
             known = block.terms.get((), 0)
             right = Poly({m: c for m, c in block.terms.items() if m and c > 0})
             if any(atom.op == "floordiv" for atom in block.atoms()):  # parts of a remainder stay together
@@ -321,8 +320,8 @@ class Analyzer(Prover):
         return None
 
     def _decide(self, op: str, a: Poly, b: Poly) -> bool | None:
-        if op in ORDERS:
-            p = ORDERS[op](a, b)
+        if op in DIFFERENCES:
+            p = DIFFERENCES[op](a, b)
             return True if self.prove_nonneg(p) else False if self.prove_nonneg(-p - 1) else None
         if a == b:
             return op == "eq"

@@ -382,6 +382,11 @@ def walk(s: Stmt) -> Iterator[Stmt]:
         waiting += children(s)[::-1]
 
 
+def all_expressions(s: Stmt) -> list[Expr]:
+    """The expressions of this statement and of all below it, in program order."""
+    return [e for x in walk(s) for e in expressions(x)]
+
+
 def map_stmt(
     s: Stmt,
     on_expr: Callable[[Expr], Expr] = lambda e: e,

@@ -55,6 +55,21 @@ def pre_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
     return list(seen)
 
 
+def contains(roots: Expr | Iterable[Expr], *ops: str) -> bool:
+    """Return whether a node below `roots`, or one of them, is made by one of these operators."""
+    waiting = [roots] if isinstance(roots, Expr) else list(roots)
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if node.op in ops:
+            return True
+        if node.args:
+            new = [a for a in node.args if a not in seen]
+            seen.update(new)
+            waiting += new
+    return False
+
+
 @remembered
 def reads(e: Expr) -> tuple[Expr, ...]:
     """The elements of tensors that an expression reads, each one once, in the order of `post_order`."""

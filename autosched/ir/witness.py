@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from zlib import crc32
 
 from autosched.ir.expr import OPS, Expr
+from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
 
 Range = tuple[Poly | None, Poly | None]
@@ -61,7 +62,7 @@ class Witness:
             return self._chosen(e)
         if e.op == "const":
             return int(e.value) if e.dtype.lanes == 1 and not e.dtype.is_float else _UNKNOWN
-        if e.op in ("select", "if_then_else"):
+        if e.op in CHOICES:
             condition = self._value(e.args[0])
             return _UNKNOWN if condition != condition else self._value(e.args[1 if condition else 2])
         if e.op == "cast":

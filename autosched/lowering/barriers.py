@@ -21,7 +21,7 @@ from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, logical_and, logical_not, variables
 from autosched.ir.ops import ACCESSES
 from autosched.ir.stmt import Buffer, Stmt
-from autosched.ir.visit import post_order
+from autosched.ir.visit import contains
 
 
 @dataclass
@@ -136,7 +136,7 @@ def check_uniform(s: Stmt, items: frozenset[Expr], where: str = "") -> None:
                 legal="compute the shared stage at a loop outside conditions on threadIdx",
             )
         case S.If(condition=c) | S.While(condition=c):
-            if variables(c) & items or any(e.op == "load" for e in post_order(c)):
+            if variables(c) & items or contains(c, "load"):
                 where = repr(c)
         case S.For():
             if (variables(s.start) | variables(s.extent)) & items:
@@ -178,7 +178,7 @@ def _is_steady(s: S.If) -> bool:
     if any(isinstance(x, S.While) for x in around):
         return False
     asked = [e for x in around for e in S.expressions(x)]
-    return not any(e.op in ACCESSES for root in asked for e in post_order(root))
+    return not contains(asked, *ACCESSES)
 
 
 def _under(condition: Expr, s: Stmt) -> Stmt:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from autosched.errors import LowerError
 from autosched.ir.dims import Range
 from autosched.ir.expr import Expr, compare, const, floormod, is_const, is_index, logical_and, minimum, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import contains, post_order, substitute
 from autosched.lowering.inline import inline_stages
 from autosched.lowering.rolling import rolling_times
 from autosched.lowering.round_up import reads_fit
@@ -127,7 +128,7 @@ def interval(
     if e in done:
         return done[e]
     if not (variables(e) & relaxed):
-        p = None if any(n.op in ("read", "call") for n in post_order(e)) else an.poly(e)
+        p = None if contains(e, "read", "call") else an.poly(e)
         found = None if p is None else Region(p, p, Poly({}))
     else:
         found = _interval(e, relaxed, an, done)
@@ -144,7 +145,7 @@ def _interval(e: Expr, relaxed: frozenset[Expr], an: Analyzer, done: dict[Expr, 
     if not e.index:  # a value that may wrap in its type, of which the rules below know nothing
         return None
     parts = [interval(a, relaxed, an, done) for a in e.args]
-    if e.op in ("select", "if_then_else"):
+    if e.op in CHOICES:
         parts = parts[1:]
         if e.op == "select" and None not in parts and _is_case(e, an):
             return parts[1]

@@ -16,7 +16,7 @@ from autosched.ir.expr import Expr, cast, compare, const, if_then_else, is_const
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Function, Stmt
 from autosched.ir.visit import needed_by_both, rebuild
-from autosched.lowering.simplify_stmt import enter_loop
+from autosched.lowering.simplify_stmt import inside_loop
 from autosched.lowering.storage import retarget
 
 #: the name of the parameter that tells of indices outside
@@ -68,8 +68,7 @@ class _Checks:
         inner: list[Stmt] = []
         match s:
             case S.For():
-                with an.tightened({}):
-                    enter_loop(s, an)
+                with inside_loop(s, an):
                     inner.append(self.within(s.body, an, stage))
                 s = replace(s, kind="serial") if s.kind in ("vectorize", "unroll") else s
             case S.If():

@@ -232,7 +232,7 @@ def bind_threads(body: Stmt, an: Analyzer, function: str, is_cpu: bool = False) 
         if is_cpu and not has_work_items(nest):
             nest = _tasks_as_groups(nest)
         for x in reversed(named):
-            if any(x.var in variables(e) for part in S.walk(nest) for e in S.expressions(part)):
+            if any(x.var in variables(e) for e in S.all_expressions(nest)):
                 nest = replace(x, body=nest)
         return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", nest, an)
 

@@ -21,10 +21,12 @@ from autosched.ir import expr as E
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr
 from autosched.ir.node import order
+from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import VTHREAD, Allocate, For, If, Stmt, Store, expressions, walk
 from autosched.ir.visit import post_order, substitute
+from autosched.lowering.simplify_stmt import bind_loop
 
 #: A serial loop of at most this constant extent is relaxed like an unrolled one.
 SMALL = 4
@@ -78,15 +80,14 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collectio
     span, unsolved = Span(), Span()
     with an.tightened({}):
         for s in relaxed:  # their ranges, but not that they run: a question may be asked outside them
-            start = an.poly(s.start)
-            an.bind(s.var, start, start + an.poly(s.extent) - 1)
+            bind_loop(s, an)
         over = frozenset(s.var for s in relaxed)
         for question in questions(loop.body, an):
             mentioned = asked_of(question.node)
             if loop.var not in mentioned or mentioned & (serial | items) or (only and question.node not in only):
                 continue
             is_guard = question.node.dtype.is_bool and E.is_const(question.answer, True)
-            if is_guard and mentioned & small:  # `_tighten` turns it into that loop's bound
+            if is_guard and mentioned & small:  # `partition.tighten` turns it into that loop's bound
                 continue
             if not is_guard and not (mentioned & lanes or innermost):
                 continue
@@ -100,7 +101,7 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collectio
 
 def asked_of(node: Expr) -> frozenset[Expr]:
     """The variables that decide a question: of a choice, those of its condition."""
-    return E.variables(node.args[0] if node.op in ("select", "if_then_else") else node)
+    return E.variables(node.args[0] if node.op in CHOICES else node)
 
 
 def _is_work_item(s: For) -> bool:
@@ -150,7 +151,7 @@ def _clamp(e: Expr, an: Analyzer) -> _Question | None:
         kept, other = (a, b) if loops[0] > loops[1] else (b, a)
         difference = an.poly(kept) - an.poly(other)
         return _Question(e, kept, [difference if e.op == "max" else -difference])
-    if e.op in ("select", "if_then_else") and E.is_index(e.args[0]):
+    if e.op in CHOICES and E.is_index(e.args[0]):
         parts = conjuncts(e.args[0])
         holds = [an.inequalities(c) for c in parts]
         if all(h and c.op != "eq" for h, c in zip(holds, parts, strict=True)):

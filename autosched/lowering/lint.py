@@ -17,6 +17,7 @@ from autosched.ir.attached import attach
 from autosched.ir.buffers import row_major
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import Expr, binary, cast, const, is_const, var, variables
+from autosched.ir.ops import CHOICES, ORDERS
 from autosched.ir.ranges import EVERYTHING, Interval, bounds_of, of_type
 from autosched.ir.simplify import to_poly
 from autosched.ir.stmt import Allocate, Barrier, Buffer, For, Function, If, Produce, Stmt, Store, children, expressions
@@ -45,7 +46,7 @@ class Lint:
 
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 #: what hands a number on modulo a power of two
-_RING = frozenset(("add", "sub", "mul", "neg", "bitnot", "select", "if_then_else", "shl"))
+_RING = frozenset(("add", "sub", "mul", "neg", "bitnot", *CHOICES, "shl"))
 
 
 class _Definition:
@@ -89,7 +90,7 @@ class _Definition:
     def _arithmetic(self, e: Expr) -> Lint | None:
         nodes = post_order(e)
         modular = _modular(e, nodes)
-        compared = {a.args for a in nodes if a.op in ("lt", "le", "gt", "ge")}
+        compared = {a.args for a in nodes if a.op in ORDERS}
         for node in nodes:
             if node.op not in _ARITHMETIC or not _is_narrow(node.dtype) or node.index or node in modular:
                 continue

@@ -1,4 +1,4 @@
-"""Masks: what a condition over indices leaves out, loops do not visit, and where it holds, nothing asks.
+"""Masks: loops skip what a condition over indices rules out, and ask nothing where it surely holds.
 
     for k in 64: if k <= i + r: f(r, k)     ->     for k in [0, i):           f(r, k)             r in [0, 8)
       (unrolled r)                                 for k in [i, min(i + 8, 64)): if k <= i + r: f(r, k)
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from autosched.ir.calls import is_opaque
 from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, select, var, variables
+from autosched.ir.ops import ORDERS
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
     Allocate,
@@ -29,6 +30,7 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    all_expressions,
     expressions,
     load,
     map_stmt,
@@ -36,9 +38,9 @@ from autosched.ir.stmt import (
     walk,
     with_children,
 )
-from autosched.ir.visit import post_order
+from autosched.ir.visit import contains, post_order
 from autosched.lowering.interior import Span, limits, solve
-from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
+from autosched.lowering.simplify_stmt import bind_loop, enter_loop, inside_loop, replace_exprs, simplify_stmt
 
 #: Statements that cutting may add to a program.
 MAX_STATEMENTS = 2000
@@ -72,9 +74,7 @@ def _cut(s: Stmt, an: Analyzer, room: _Room) -> Stmt:
             for v, value in ends.items():
                 pieces = Let(v, value, pieces)
             return pieces
-    with an.tightened({}):
-        enter_loop(s, an)
-        return replace(s, body=_cut(s.body, an, room))
+    return _inside(s, an, room)
 
 
 def _with_ends(loop: For, an: Analyzer) -> tuple[For, dict[Expr, Expr]]:
@@ -89,7 +89,7 @@ def _with_ends(loop: For, an: Analyzer) -> tuple[For, dict[Expr, Expr]]:
     for c in sorted(_masks(loop.body) or (), key=repr):
         fixed = [
             x
-            for x in (c.args if c.op in _ORDERS else ())
+            for x in (c.args if c.op in ORDERS else ())
             if x.dtype.is_integer and not is_index(x) and _is_fixed(x, stored, inner, an)
         ]
         for side in fixed:
@@ -97,7 +97,7 @@ def _with_ends(loop: For, an: Analyzer) -> tuple[For, dict[Expr, Expr]]:
                 names[side] = var(f"{loop.var.name}.end", side.dtype, "let")
         if fixed:
             named[c] = compare(c.op, *(names.get(x, x) for x in c.args))
-    if not names or any(is_opaque(e) for x in walk(loop.body) for e in expressions(x)):
+    if not names or any(map(is_opaque, all_expressions(loop.body))):
         return loop, {}
     return replace(loop, body=replace_exprs(loop.body, named)), {v: x for x, v in names.items()}
 
@@ -142,7 +142,7 @@ def _parts(condition: Expr) -> list[Expr]:
 
 def _pieces(loop: For, an: Analyzer, room: _Room) -> Stmt | None:
     """The loop where some mask may hold: where all do, without them. None where there is nothing to gain."""
-    masks = [c for c in _masks(loop.body) or () if is_index(c.args[0] if c.args else c) and c.op in _ORDERS]
+    masks = [c for c in _masks(loop.body) or () if is_index(c.args[0] if c.args else c) and c.op in ORDERS]
     some, all_ = Span(), Span()
     around: list[Expr] = []  #: without which the loop does nothing
     with an.tightened({}):
@@ -163,9 +163,6 @@ def _pieces(loop: For, an: Analyzer, room: _Room) -> Stmt | None:
     return _joined(loop, some, all_, around, an, room)
 
 
-_ORDERS = ("lt", "le", "gt", "ge")
-
-
 def _enter_inner(loop: For, an: Analyzer) -> frozenset[Expr] | None:
     """The variables of the loops inside, whose ranges are known from here on, but not that they run. None where pieces
     of a loop share their variable: each has a range of its own."""
@@ -173,8 +170,7 @@ def _enter_inner(loop: For, an: Analyzer) -> frozenset[Expr] | None:
     if len({s.var for s in found}) < len(found):
         return None
     for s in found:
-        start = an.poly(s.start)
-        an.bind(s.var, start, start + an.poly(s.extent) - 1)
+        bind_loop(s, an)
     return frozenset(s.var for s in found)
 
 
@@ -230,8 +226,7 @@ def _inside(s: Stmt, an: Analyzer, room: _Room) -> Stmt:
     """The loops inside a piece, which may be cut in turn."""
     if not isinstance(s, For):
         return s
-    with an.tightened({}):
-        enter_loop(s, an)
+    with inside_loop(s, an):
         return replace(s, body=_cut(s.body, an, room))
 
 
@@ -250,7 +245,7 @@ def lift_conditions(s: Stmt) -> Stmt:
         return s
     parts = conjuncts(s.body.condition)
     lifted = [c for c in parts if s.var not in variables(c) and not _reads(c)]
-    if not lifted or any(e.op == "likely" for e in post_order(s.body.condition)):
+    if not lifted or contains(s.body.condition, "likely"):
         return s
     left = [c for c in parts if c not in lifted]
     inner = If(logical_and(*left), s.body.then) if left else s.body.then
@@ -259,7 +254,7 @@ def lift_conditions(s: Stmt) -> Stmt:
 
 def _reads(condition: Expr) -> bool:
     """Whether it reads memory, which the loop may change, or calls what may be called only where the loop runs."""
-    return any(e.op in ("load", "call") for e in post_order(condition))
+    return contains(condition, "load", "call")
 
 
 # -- masks in vectors -----------------------------------------------------------------------------
@@ -285,8 +280,7 @@ def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr
             if s.kind == "parallel" or s.thread:
                 own, tasks = frozenset(), s
             inside = lanes | {s.var} if s.kind == "vectorize" and not s.masked else lanes
-            with an.tightened({}):
-                enter_loop(s, an)
+            with inside_loop(s, an):
                 if s.extent.op == "max" and is_const(s.extent.args[1], 0):  # it runs, so 0 is not the larger one
                     an.bind(s.var, an.poly(s.start), an.poly(s.start) + an.poly(s.extent.args[0]) - 1)
                 return replace(s, body=_choose(s.body, an, own, inside, tasks))
@@ -310,7 +304,7 @@ def may_run_anyway(s: If, an: Analyzer) -> bool:
     """Whether the statement may be evaluated where its condition does not hold: nothing is read outside of a buffer,
     divided by what may be 0, or called; what is stored to was set before, and the condition does not read it."""
     parts = list(walk(s.then))
-    if any(e.op == "likely" for e in post_order(s.condition)):
+    if contains(s.condition, "likely"):
         return False  # beyond a ragged end nothing was set before
     if not all(isinstance(x, (Store, Seq, Let, Prefetch)) for x in parts):
         return False

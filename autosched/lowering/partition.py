@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from autosched.ir.expr import Expr, const, is_const, likely, logical_and, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
@@ -23,6 +24,7 @@ from autosched.ir.stmt import (
     Let,
     Produce,
     Stmt,
+    all_expressions,
     children,
     expressions,
     map_stmt,
@@ -43,7 +45,7 @@ from autosched.lowering.interior import (
     questions,
     solve,
 )
-from autosched.lowering.simplify_stmt import enter_loop, replace_exprs, simplify_stmt
+from autosched.lowering.simplify_stmt import bind_loop, inside_loop, replace_exprs, simplify_stmt
 from autosched.lowering.unroll import hint
 
 #: Statements that cutting may add to a program in all. Loops that lie in one another multiply their pieces.
@@ -115,8 +117,7 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
         loop = tighten(loop, an, around.items)
     elif loop.kind in ("unroll", "vectorize") and not loop.masked:
         return _written_out(loop, an, around)
-    with an.tightened({}):
-        enter_loop(loop, an)
+    with inside_loop(loop, an):
         span = None
         is_cut = not loop.ragged and hint(loop, "loop_partition_hint") != 0
         if is_cut and (loop.kind in ("serial", "parallel") or loop.thread.startswith("blockIdx") or asks_itself(loop)):
@@ -156,8 +157,7 @@ def _written_out(loop: For, an: Analyzer, around: _Around) -> Stmt:
         loop = fewer
     inside = _copies_inside(loop, an) if loop.kind == "unroll" else None
     if inside is None:
-        with an.tightened({}):
-            enter_loop(loop, an)
+        with inside_loop(loop, an):
             return _uncut(loop, an, around)
     count = int(loop.extent.value)
     whole = replace(loop, extent=const(inside))
@@ -176,8 +176,7 @@ def _copies_inside(loop: For, an: Analyzer) -> int | None:
         return None
     with an.tightened({}):
         for s in lanes.values():
-            start = an.poly(s.start)
-            an.bind(s.var, start, start + an.poly(s.extent) - 1)
+            bind_loop(s, an)
         for k in range(int(loop.extent.value)):
             if not all(an.prove(substitute(c, {loop.var: loop.start + k})) for c in asked):
                 return k
@@ -229,8 +228,7 @@ def tighten(loop: For, an: Analyzer, items: frozenset[Expr]) -> For:
         return loop
     kept: list[Expr] = []
     span = Span()
-    with an.tightened({}):
-        enter_loop(loop, an)
+    with inside_loop(loop, an):
         for c in conjuncts(body.condition):
             trial = Span()
             holds = None if variables(c) & items else an.inequalities(c)
@@ -247,8 +245,7 @@ def tighten(loop: For, an: Analyzer, items: frozenset[Expr]) -> For:
 
 
 def _cut(loop: For, span: Span, low: Expr, high: Expr, an: Analyzer, around: _Around) -> Stmt:
-    with an.tightened({}):
-        enter_loop(loop, an)
+    with inside_loop(loop, an):
         an.bind(loop.var, low, an.poly(high) - 1)
         whole = replace(loop, start=low, extent=high - low)
         inside = _interiors(loop.body, span, an, around, lambda body: replace(whole, body=body))
@@ -270,10 +267,9 @@ def _other_sides(loop: For, span: Span, an: Analyzer) -> tuple[dict[Expr, Expr],
     if len(span.answers) > 1 or span.provided or len(span.low) + len(span.high) != 1:
         return found
     (node,) = span.answers
-    asked = conjuncts(node.args[0]) if node.op in ("select", "if_then_else") else []
+    asked = conjuncts(node.args[0]) if node.op in CHOICES else []
     holds = [p for c in asked for p in an.inequalities(c) or ()]
-    with an.tightened({}):
-        enter_loop(loop, an)
+    with inside_loop(loop, an):
         exact = Span()
         if len(holds) == 1 and solve(holds[0], loop.var, frozenset(), an, exact, 8, exact=True):
             for side, own, limit in zip(found, (span.low, span.high), (exact.low, exact.high), strict=True):
@@ -291,8 +287,7 @@ def _in_vectors_again(piece: For, lanes: int, an: Analyzer) -> Stmt:
     made = simplify_stmt(piece, an)
     if not lanes or not isinstance(made, For):
         return made
-    with an.tightened({}):
-        enter_loop(made, an)
+    with inside_loop(made, an):
         asks = any(made.var in asked_of(q.node) for q in questions(made.body, an))
     return made if asks else replace(made, lanes=lanes)
 
@@ -419,7 +414,7 @@ def _in_patterns(
     asked = {node: variables(an.simplify(substitute(node, {v: start}))) for node in span.answers}
     if not all(node.op in ("min", "max", "floormod") and by <= vectors for node, by in asked.items()):
         return None
-    for e in post_order([e for s in walk(body) for e in expressions(s)]):
+    for e in post_order(all_expressions(body)):
         far = e.args[:-1] if e.op == "load" and not e.value.strides and not e.dtype.is_bool else e.args
         if e.op == "load" and any(x in span.answers and asked_of(x) & vectors for x in post_order(far)):
             return None  # lanes that lie in several rows
@@ -429,11 +424,9 @@ def _in_patterns(
 def _choose(loop: For, span: Span, an: Analyzer, around: _Around) -> Stmt:
     tiles = _tiles(loop.body, span, an)
     if tiles and len(tiles) > 1 and not around.deferred and around.room.take(loop.body, 2 ** len(tiles) - 2):
-        with an.tightened({}):
-            enter_loop(loop, an)
+        with inside_loop(loop, an):
             return replace(loop, body=_choose_tile_by_tile(loop, loop.body, list(tiles.values()), an, around))
-    with an.tightened({}):
-        enter_loop(loop, an)
+    with inside_loop(loop, an):
         condition = an.simplify(is_inside(loop, span))
         with an.assuming(condition):
             body = _interiors(loop.body, span, an, around, lambda body: body)
@@ -483,8 +476,7 @@ def _leads_to_a_cut(s: Stmt, an: Analyzer, around: _Around) -> bool:
         case Produce() | Let():
             return _leads_to_a_cut(s.body, an, around)
         case For(kind="serial", ragged=False, thread="") if not is_relaxed(s):
-            with an.tightened({}):
-                enter_loop(s, an)
+            with inside_loop(s, an):
                 span = _interior(s, an, replace(around, room=replace(around.room)))
                 if span is None or hint(s, "loop_partition_hint") == 0:
                     return _leads_to_a_cut(s.body, an, around)

@@ -22,7 +22,7 @@ from autosched.ir.expr import Expr, compare, const, variables
 from autosched.ir.node import order
 from autosched.ir.printer import checked_name, format_function
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, expressions, walk
+from autosched.ir.stmt import Allocate, Buffer, Function, Stmt, all_expressions, walk
 from autosched.ir.visit import substitute
 from autosched.lowering import gpu, round_up, verify
 from autosched.lowering.arguments import (
@@ -82,7 +82,7 @@ PASS_RUNNER: ContextVar[Callable[[Program, str, Pass], Program] | None] = Contex
 def bind_knobs(p: Program) -> Program:
     """Every knob becomes its number."""
     body, requires = p.function.body, p.function.requires
-    found = [e for s in walk(body) for e in expressions(s)] + [r.condition for r in requires]
+    found = all_expressions(body) + [r.condition for r in requires]
     mapping: dict[Expr, Expr] = {}
     for v in sorted({v for e in found for v in variables(e) if v.value.role == "knob"}, key=lambda v: str(v.name)):
         if v.name not in p.knobs:

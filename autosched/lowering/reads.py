@@ -23,6 +23,7 @@ from autosched.errors import out_of_bounds
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, const, is_const, is_index, logical_not, variables
 from autosched.ir.node import order
+from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.visit import post_order, substitute
@@ -239,7 +240,7 @@ class _Ranges(Analyzer):
 
     def is_within(self, index: Expr, extent: Expr) -> bool:
         """Return whether `0 <= index < extent` is proven."""
-        if index.op in ("select", "if_then_else"):
+        if index.op in CHOICES:
             c, a, b = index.args
             with self.assuming(c):
                 holds = self.is_within(a, extent)
@@ -278,7 +279,7 @@ def _is_evident(index: Expr, extent: Expr, guards: Sequence[Expr], axes: Mapping
         return bool(0 <= index.value < extent.value)
     if index.op == "max" and is_const(index.args[1], 0) and index.args[0].op == "min":
         return bool(index.args[0].args[1] is extent - 1) and not is_const(extent, 0)
-    if index.op in ("select", "if_then_else"):
+    if index.op in CHOICES:
         c, a, b = index.args
         return _is_evident(a, extent, (*guards, c), axes) and _is_evident(b, extent, guards, axes)
     compared = {(c.op, c.args[1]) for g in guards for c in conjuncts(g) if len(c.args) == 2 and c.args[0] is index}

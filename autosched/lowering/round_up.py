@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from autosched.errors import ScheduleError
 from autosched.ir.expr import Expr, compare, is_const, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Require
 from autosched.ir.visit import post_order, substitute
@@ -24,7 +25,7 @@ def reads_fit(stage: Stage, body: tuple[Expr, ...], axis: IterVar, first: Expr, 
     last = first + covered - 1
     for e in post_order(body):
         if e.op != "read":
-            if e.op in ("select", "if_then_else") and axis.var in variables(e.args[0]):
+            if e.op in CHOICES and axis.var in variables(e.args[0]):
                 return False
             continue
         for index, extent in zip(e.args, _room_of(stage, e), strict=True):

@@ -34,11 +34,11 @@ def is_stepped_by_host(
     around = any(x.thread.startswith("threadIdx") for x in scan.loops[:time])
     may_step = scan.attach.kind == "root" and scan.loops[0] is scan.scan_loop and not real[scan].blocks
     if bound is not None and may_step and _look_aside(op, parts, real, an):
-        _check_kept(s, scan, real)
+        _check_kept(scan, real)
         return True
     _check_steps(s, scan, parts, real, bound is not None or around)
     if bound is None:
-        return is_cpu and may_step and _has_tasks(s, scan, real)
+        return is_cpu and may_step and _has_tasks(scan, real)
     asked = bound.marked_by
     stand_ins: dict[tuple[str, int], Expr] = {}
     plans = [_owners(part, real[part], an, stand_ins) for part in parts]
@@ -70,14 +70,14 @@ def _look_aside(op: ScanOp, parts: list[Stage], real: dict[Stage, Realization], 
     return False
 
 
-def _has_tasks(s: Schedule, scan: Stage, real: dict[Stage, Realization]) -> bool:
+def _has_tasks(scan: Stage, real: dict[Stage, Realization]) -> bool:
     """Whether a stage of a step is parallel, and all that a step computes may lie in memory that outlives a kernel."""
     steps = [x for x in real if x.attach.loop is scan.scan_loop]
     kept = any(x.scope_given and x.scope != "global" for x in steps)
     return not kept and any(loop.kind == "parallel" for x in steps for loop in x.loops)
 
 
-def _check_kept(s: Schedule, scan: Stage, real: dict[Stage, Realization]) -> None:
+def _check_kept(scan: Stage, real: dict[Stage, Realization]) -> None:
     """Raise LowerError for what a step of several kernels leaves for the next one in memory that ends with a kernel."""
     for x in real:
         if x.attach.loop is scan.scan_loop and x.scope_given and x.scope != "global":

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, is_const, likely, logical_not
 from autosched.ir.simplify import Analyzer, conjuncts
@@ -9,15 +13,25 @@ from autosched.ir.stmt import Stmt
 from autosched.ir.visit import rewrite
 
 
+@contextmanager
+def inside_loop(loop: S.For, an: Analyzer) -> Iterator[None]:
+    """What holds inside a loop holds for a while."""
+    with an.tightened({}):
+        enter_loop(loop, an)
+        yield
+
+
 def enter_loop(loop: S.For, an: Analyzer) -> None:
     """Assume what holds inside a loop: its variable is in range, and its extent is at least 1."""
-    _enter(loop.var, loop.start, loop.extent, an)
-
-
-def _enter(var: Expr, first: Expr, count: Expr, an: Analyzer) -> None:
-    start, extent = an.poly(first), an.poly(count)
+    start, extent = an.poly(loop.start), an.poly(loop.extent)
     an.assume_nonneg(extent - 1)
-    an.bind(var, start, start + extent - 1)
+    an.bind(loop.var, start, start + extent - 1)
+
+
+def bind_loop(loop: S.For, an: Analyzer) -> None:
+    """Tell the range of a loop's variable, but not that the loop runs."""
+    start = an.poly(loop.start)
+    an.bind(loop.var, start, start + an.poly(loop.extent) - 1)
 
 
 def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
@@ -33,10 +47,10 @@ def simplify_stmt(s: Stmt, an: Analyzer) -> Stmt:
             start = an.simplify(s.start)
             if is_const(extent, 1) and s.kind != "thread":
                 return simplify_stmt(S.substitute_stmt(s.body, {s.var: start}), an)
-            with an.tightened({}):
-                _enter(s.var, start, extent, an)
+            loop = replace(s, start=start, extent=extent)
+            with inside_loop(loop, an):
                 body = simplify_stmt(s.body, an)
-            return body if S.is_empty(body) else S.with_parts(s, (start, extent), (body,))
+            return body if S.is_empty(body) else replace(loop, body=body)
         case S.If():
             return _simplify_if(s, an)
         case S.Let():

@@ -50,8 +50,9 @@ from autosched.ir.stmt import (
     seq,
     substitute_stmt,
 )
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import contains, post_order, substitute
 from autosched.lowering.masks import may_run_anyway
+from autosched.lowering.simplify_stmt import bind_loop
 
 #: Lanes that change something, of one vector, that are looked for; the rest is run lane by lane.
 MOST_FOUND = 8
@@ -156,12 +157,12 @@ class _Steps:
         at = [i for indices in places.values() for i in indices]
         if any(e.dtype.lanes > 1 for e in (*asked, *at)):
             return None  # vector loops inside
-        if len(places) < len(stores) or any(loop.var in variables(i) or _reads(i) for i in at):
+        if len(places) < len(stores) or contains(at, "load") or any(loop.var in variables(i) for i in at):
             return None
         if any(e.op == "load" and e.value in places and not steps.is_state(e) or is_opaque(e) for e in asked):
             return None
         with an.tightened({}):
-            an.bind(loop.var, an.poly(loop.start), an.poly(loop.start + loop.extent) - 1)
+            bind_loop(loop, an)
             fits = all(may_run_anyway(If(logical_and(*under), s), an) for s, under in stores if under)
         return steps if fits else None
 
@@ -224,7 +225,3 @@ def _of_any_state(side: Expr) -> Expr:
     asked = conjuncts(side)
     kept = [c for c in asked if not (c.op == "not" and c.args[0].op == "isnan")]
     return logical_and(*kept) if kept else side
-
-
-def _reads(e: Expr) -> bool:
-    return any(x.op == "load" for x in post_order(e))

@@ -9,7 +9,7 @@ from autosched.ir.dtype import INT64
 from autosched.ir.expr import Expr, make, minimum, ramp, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, For, If, Let, Prefetch, Stmt, Store, While, expressions, map_stmt, seq, walk
-from autosched.ir.visit import post_order, rebuild, substitute
+from autosched.ir.visit import contains, post_order, rebuild, substitute
 from autosched.lowering.storage import Place
 
 #: operators of indices that are prefetched: others would put conditions into loops
@@ -58,7 +58,7 @@ def fetching(
         loads = _loads(s, buffer)
         places = dict.fromkeys(tuple(substitute(i, later) for i in e.args) for e in loads)
         plain = [p for p in places if all(e.op in PLAIN for e in post_order(p))]
-        if inside and not any(e.op in _LAZY for e in post_order(s.value)):
+        if inside and not contains(s.value, *_LAZY):
             found = [e.args for e in loads if _is_looked_up(e.args, inputs)]
             plain += dict.fromkeys(tuple(substitute(i, inside) for i in p) for p in found)
         return seq(*(Prefetch(buffer, p) for p in plain), s)

@@ -18,7 +18,7 @@ from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, cast, compare, const, make
 from autosched.ir.ops import ACCESSES, BOTH_SIDES
-from autosched.ir.stmt import Allocate, Buffer, Prefetch, Stmt, Store, expressions, load, map_stmt, walk
+from autosched.ir.stmt import Allocate, Buffer, Prefetch, Stmt, Store, all_expressions, load, map_stmt, walk
 from autosched.ir.visit import post_order, rewrite
 
 _BYTE = dtype("uint8")
@@ -57,7 +57,7 @@ def _kept(body: Stmt) -> dict[Buffer, Buffer]:
     found = [s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.dtype.is_bool]
     if not found:
         return {}
-    parts = (n for s in walk(body) for e in expressions(s) for n in post_order(e))
+    parts = post_order(all_expressions(body))
     seen = {n.value for n in parts if n.op in ACCESSES and n.op != "load"}
     return {b: replace(b, dtype=_BYTE) for b in found if b not in seen}
 

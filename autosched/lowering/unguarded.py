@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from autosched.ir.calls import is_opaque
 from autosched.ir.expr import Expr, binary, logical_and, logical_or
 from autosched.ir.ops import BOTH_SIDES
-from autosched.ir.visit import post_order, rewrite
+from autosched.ir.visit import contains, post_order, rewrite
 from autosched.lowering.reads import open_reads
 from autosched.te.tensor import IterVar
 
@@ -33,7 +33,7 @@ def ask_together(body: tuple[Expr, ...], axes: Sequence[IterVar]) -> tuple[Expr,
     >>> ask_together(y.op.body, y.op.axis)
     (min(x[i] > 1.0f, x[7 - i] < 2.0f),)
     """
-    if not any(e.op in ("and", "or") and _reads(e.args[0]) and _reads(e.args[1]) for e in post_order(body)):
+    if not any(e.op in ("and", "or") and all(contains(a, "read") for a in e.args) for e in post_order(body)):
         return body
     doubtful = open_reads(body, axes)
     done: dict[Expr, Expr] = {}
@@ -42,7 +42,7 @@ def ask_together(body: tuple[Expr, ...], axes: Sequence[IterVar]) -> tuple[Expr,
         if e.op not in ("and", "or") or not _guards_nothing(e.args[1], doubtful):
             return None
         *before, last = _sides(e.op, args[0])
-        if not _reads(last) or len(post_order(last)) > MOST_ASKED:
+        if not contains(last, "read") or len(post_order(last)) > MOST_ASKED:
             return None
         together = binary(BOTH_SIDES[e.op], last, args[1])
         return (logical_and if e.op == "and" else logical_or)(*before, together)
@@ -52,10 +52,6 @@ def ask_together(body: tuple[Expr, ...], axes: Sequence[IterVar]) -> tuple[Expr,
 
 def _sides(op: str, e: Expr) -> list[Expr]:
     return [*_sides(op, e.args[0]), *_sides(op, e.args[1])] if e.op == op else [e]
-
-
-def _reads(e: Expr) -> bool:
-    return any(x.op == "read" for x in post_order(e))
 
 
 def _guards_nothing(e: Expr, doubtful: set[Expr]) -> bool:

@@ -9,12 +9,13 @@ from autosched.ir import stmt as S
 from autosched.ir.calls import is_opaque
 from autosched.ir.dtype import BFLOAT16, FLOAT32, INT32, INT64
 from autosched.ir.expr import Expr
+from autosched.ir.ops import ORDERS
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, Stmt
-from autosched.ir.visit import in_place_of, post_order, rebuild, rewrite, substitute
+from autosched.ir.visit import contains, in_place_of, post_order, rebuild, rewrite, substitute
 from autosched.lowering.partition import tighten
-from autosched.lowering.simplify_stmt import enter_loop, replace_exprs
+from autosched.lowering.simplify_stmt import inside_loop, replace_exprs
 from autosched.lowering.skipping import skip_lanes
 from autosched.lowering.verify import check_constant
 
@@ -122,8 +123,7 @@ def vectorize_loops(s: Stmt, an: Analyzer, can: OnLanes = OnLanes()) -> Stmt:
         return S.with_children(s, lambda c: vectorize_loops(c, an, can))
     if s.kind == "vectorize" and E.is_const(s.extent) and int(s.extent.value) > MAX_LANES:
         return vectorize_loops(_in_vectors(s), an, can)
-    with an.tightened({}):
-        enter_loop(s, an)
+    with inside_loop(s, an):
         loop = replace(s, body=vectorize_loops(s.body, an, can))
         if not loop.lanes:
             return _vectorize(loop, s.body, an, can) if loop.kind == "vectorize" else loop
@@ -160,7 +160,7 @@ def _vectorize(loop: S.For, before: Stmt, an: Analyzer, can: OnLanes) -> Stmt:
 
 def _combines_lanes(body: Stmt) -> bool:
     """Return whether there is a vector loop of a reduction in it."""
-    return any(e.op == "combine_lanes" for s in S.walk(body) for e in post_order(S.expressions(s)))
+    return contains(S.all_expressions(body), "combine_lanes")
 
 
 def _step_by_step(s: Stmt) -> Stmt:
@@ -314,8 +314,7 @@ class _Lanes:
                 return self.some_lanes(s)
             case S.For() if not self.varies(s.start) and not self.varies(s.extent):
                 outside, self._done = self._done, dict(self._done)  # loops that were one share their variable
-                with self.an.tightened({}):
-                    enter_loop(s, self.an)
+                with inside_loop(s, self.an):
                     body = self.stmt(s.body)
                 self._done = outside
                 return None if body is None else replace(s, body=body)
@@ -333,7 +332,7 @@ class _Lanes:
         """The condition without the lanes if all agree: for whole vectors, `8*x + lane < 56` is `8*x < 56`."""
         if condition.op in ("and", "likely"):
             return rebuild(condition, tuple(self.agreed(c) for c in condition.args))
-        if condition.op not in ("lt", "le", "gt", "ge") or not E.is_index(condition.args[0]):
+        if condition.op not in ORDERS or not E.is_index(condition.args[0]):
             return condition
         low, high = condition.args if condition.op in ("lt", "le") else reversed(condition.args)
         least = self.an.poly(low - high) - (condition.op in ("le", "ge"))  # the condition is that this is less than 0

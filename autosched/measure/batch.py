@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -160,9 +160,22 @@ class MeasureContext:
         """The place where the runner writes outputs for the inspection; empty where there is none."""
         return "" if self.inspection is None else self.inspection.place
 
-    def inspect(self, answer: RunAnswer, *calls: str) -> RunAnswer:
-        """The answer, after the caller's own check of these calls. Raises Malformed."""
-        if answer.status != "ok" or self.inspection is None:
+    def answered(self, event: Event, read: Callable[[Any], RunAnswer], *calls: str) -> RunAnswer | tuple[str, str]:
+        """The runner's answer, after the caller's own check of these calls; (status, error) where there is none that is
+        valid. A runner that is not to be trusted any more is replaced."""
+        if event.outcome.kind != REPLY:
+            return self.failure(event.outcome)
+        try:
+            answer = self._inspected(read(event.outcome.reply), calls)
+        except Malformed as error:
+            self.pool.recycle(event.slot)
+            return "crash", f"it sent an invalid answer: {error}"
+        if answer.recycle:
+            self.pool.recycle(event.slot)
+        return answer
+
+    def _inspected(self, answer: RunAnswer, calls: Sequence[str]) -> RunAnswer:
+        if answer.status != "ok" or self.inspection is None or not calls:
             return answer
         wrong = self.inspection.verdict(calls)
         # what leaves wrong outputs may have damaged the process
@@ -370,20 +383,11 @@ class Batch:
     def _judge(self, task: QueuedJob, event: Event) -> Measurement | None:
         """The measurement of a run, or None where it has to be repeated on a new worker."""
         outcome = event.outcome
-        if outcome.kind != REPLY:
-            status, error = self._context.failure(outcome)
+        answer = self._context.answered(event, read_run, FIRST, AFTER)
+        if isinstance(answer, tuple):
             if outcome.kind != TIMEOUT and task.may_try_again(event):
                 return None
-            return task.ended(status, error, run_s=outcome.seconds)
-        try:
-            answer = self._context.inspect(read_run(outcome.reply), FIRST, AFTER)
-        except Malformed as error:
-            self._context.pool.recycle(event.slot)
-            if task.may_try_again(event):
-                return None
-            return task.ended("crash", f"it sent an invalid answer: {error}", run_s=outcome.seconds)
-        if answer.recycle:
-            self._context.pool.recycle(event.slot)
+            return task.ended(*answer, run_s=outcome.seconds)
         if answer.device_error:
             task.attempts += 1
             self._device_errors += task.attempts >= MAX_ATTEMPTS

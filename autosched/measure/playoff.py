@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.errors import Malformed
 from autosched.measure.batch import MAX_ATTEMPTS, BuildQueue, MeasureContext, QueuedJob
 from autosched.measure.pool import Event
 from autosched.measure.process import KILLED, REPLY, TIMEOUT
@@ -141,24 +140,15 @@ class Playoff:
     def _ask(self, entry: _Entry, request: dict[str, Any], limits: list[tuple[str, float]]) -> RunAnswer | None:
         """The answer; None where there is none. The question may be repeated unless `entry.error` is set."""
         event = self._exchange(request, limits)
-        outcome = event.outcome
-        if outcome.kind != REPLY:
-            status, error = self._context.failure(outcome)
-            is_blamed = outcome.kind == TIMEOUT or (event.fresh and outcome.kind != KILLED)
-            self._strike(entry, f"{status}: {error}", is_final=is_blamed)
+        if request["op"] == "run":
+            answer = self._context.answered(event, read_run, FIRST, AFTER)
+        else:
+            answer = self._context.answered(event, read_time, *((AFTER,) if request["check"] else ()))
+        if isinstance(answer, tuple):
+            kind = event.outcome.kind
+            is_blamed = kind == TIMEOUT or (event.fresh and kind not in (KILLED, REPLY))
+            self._strike(entry, ": ".join(answer), is_final=is_blamed)
             return None
-        try:
-            if request["op"] == "run":
-                answer = self._context.inspect(read_run(outcome.reply), FIRST, AFTER)
-            else:
-                answer = read_time(outcome.reply)
-                answer = self._context.inspect(answer, AFTER) if request["check"] else answer
-        except Malformed as error:
-            self._context.pool.recycle(event.slot)
-            self._strike(entry, f"crash: it sent an invalid answer: {error}")
-            return None
-        if answer.recycle:
-            self._context.pool.recycle(event.slot)
         if answer.status in ("ok", UNLOADED):
             return answer
         self._strike(entry, f"{answer.status}: {answer.error}", is_final=not answer.device_error)

@@ -10,14 +10,7 @@ from typing import Any, cast
 
 from autosched.errors import expect
 from autosched.model.analytical import AnalyticalModel, prior_for
-from autosched.model.protocol import (
-    CostModel,
-    FloatArray,
-    IntArray,
-    ModelFactory,
-    PrimedCostModel,
-    UncertainCostModel,
-)
+from autosched.model.protocol import CostModel, FloatArray, IntArray, ModelFactory, PrimedCostModel, UncertainCostModel
 from autosched.plugins import PluginKind, construct
 
 __all__ = [

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,20 +160,19 @@ def predicted(
 
 def latest(records: Iterable[Record]) -> list[Record]:
     """One record per `id`, its latest line, in the order in which the ids first occur."""
-    found: dict[str, Record] = {}
-    for record in of_records(records, "latest"):
-        known = found.get(record.id)
-        if known is None or _age(record) > _age(known):
-            found[record.id] = record
-    return list(found.values())
+    return _one_of_each(of_records(records, "latest"), lambda one, other: _age(one) > _age(other))
 
 
 def trials(records: Iterable[Record]) -> list[Record]:
     """One record per `id`, its first line: what a resumed search has already seen. Predictions are none."""
+    tried = (r for r in of_records(records, "trials") if r.status != PREDICTED)
+    return _one_of_each(tried, lambda one, other: _age(one) < _age(other))
+
+
+def _one_of_each(records: Iterable[Record], is_preferred: Callable[[Record, Record], bool]) -> list[Record]:
     found: dict[str, Record] = {}
-    for record in of_records(records, "trials"):
-        known = found.get(record.id)
-        if record.status != PREDICTED and (known is None or _age(record) < _age(known)):
+    for record in records:
+        if record.id not in found or is_preferred(record, found[record.id]):
             found[record.id] = record
     return list(found.values())
 

@@ -142,9 +142,9 @@ class TuningState:
         total = sum(self.failures.values())
         return f"{text.count(total)} failed: {text.census(self.failures)}" if total else ""
 
-    def reason_lines(self, most: int = 3) -> list[str]:
+    def reason_lines(self) -> list[str]:
         """The most frequent reasons of failures, each with how often it came up."""
-        return [f"{n}x {reason}" for reason, n in self.reasons.most_common(most)]
+        return [f"{n}x {reason}" for reason, n in self.reasons.most_common(3)]
 
 
 #: Sketches that the list at the start names.

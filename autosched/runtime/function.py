@@ -20,14 +20,7 @@ from autosched.errors import ArgumentTypeError, AutoschedError, DeviceError, che
 from autosched.ir.dtype import numpy_dtype
 from autosched.ir.functions import get_global_func
 from autosched.runtime import load
-from autosched.runtime.arguments import (
-    as_array,
-    check_arrays,
-    check_output,
-    check_sizes,
-    is_resident,
-    spans_overlap,
-)
+from autosched.runtime.arguments import as_array, check_arrays, check_output, check_sizes, is_resident, spans_overlap
 from autosched.runtime.callbacks import raise_waiting
 from autosched.runtime.kernel import BoundCall, DirectKernel, Kernel, UnavailableKernel
 from autosched.runtime.launch import DeviceCall

@@ -531,7 +531,7 @@ def _shift(op: str, a: Any, b: Any) -> Any:
 
 
 def _thread_variables(s: S.Stmt) -> set[Expr]:
-    return {v for x in S.walk(s) for e in S.expressions(x) for v in variables(e) if v.value.role == "thread"}
+    return {v for e in S.all_expressions(s) for v in variables(e) if v.value.role == "thread"}
 
 
 def interpret(

@@ -20,6 +20,7 @@ from autosched.errors import NoValueYet, ScheduleError, UsageError, UsageTypeErr
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import Expr, as_expr, compare, const, floormod, logical_and, logical_or
 from autosched.ir.functions import FunctionOf
+from autosched.ir.ops import COMPARISONS
 from autosched.schedule.candidates import marks, orders, powers_of_two, split_sizes
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.stage import Loop
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 MAX_COMBINATIONS = 100_000
 #: Combinations on which a filter must agree with the expression that it made of knobs.
 CHECKED = 2_000
-
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 @dataclass(frozen=True)
@@ -444,7 +443,7 @@ def _conjuncts(e: Expr) -> list[Expr]:
     if e.op == "and":
         parts = [_conjuncts(a) for a in e.args]
         return [c for part in parts for c in part] if all(parts) else []
-    return [e] if e.op in _COMPARISONS else []
+    return [e] if e.op in COMPARISONS else []
 
 
 def _agree(s: Schedule, call: str, what: Sequence[Any], fn: Filter, conditions: list[Expr], count: int) -> bool:

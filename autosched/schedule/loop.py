@@ -23,6 +23,7 @@ from autosched.ir.expr import (
     var,
     variables,
 )
+from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
@@ -321,7 +322,7 @@ def _reads(reader: Stage, stage: Stage) -> Iterator[Expr]:
         seen.add(e)
         if e.op == "read" and e.value in stage.op.outputs:
             yield e
-        waiting += e.args[:1] if e.op in ("select", "if_then_else") else e.args
+        waiting += e.args[:1] if e.op in CHOICES else e.args
 
 
 def _gone_over(stage: Stage, reader: Stage, read: Expr, an: Analyzer) -> set[IterVar] | None:

@@ -288,9 +288,9 @@ class Schedule:
     def cache_write(self, tensor: Any, scope: str = "global", keep_loops: bool = False) -> Any:
         """See `new_stages.cache_write`. Of tensors that are computed together, give the list of all."""
         several = isinstance(tensor, (list, tuple))
-        stage = self._stage_of_all(tensor, "cache_write") if several else self[tensor]
+        stage = self._stage_of_all(tensor) if several else self[tensor]
         if isinstance(tensor, Tensor) and stage.op.num_outputs > 1:
-            self._stage_of_all([tensor], "cache_write")
+            self._stage_of_all([tensor])
         made = new_stages.cache_write(stage, scope, keep_loops)
         return [made] if several and not isinstance(made, list) else made
 
@@ -302,7 +302,7 @@ class Schedule:
                 raise AttributeError(f"a schedule has no {name!r}")
             return lambda tensor, *args, **options: PRIMITIVES[name].method(self[tensor], *args, **options)
 
-    def _stage_of_all(self, tensors: Sequence[Any], primitive: str) -> Stage:
+    def _stage_of_all(self, tensors: Sequence[Any]) -> Stage:
         """The stage whose outputs these are, all of them."""
         stage = self[tensors[0]] if tensors else None
         if stage is None or set(tensors) != set(stage.op.outputs):
@@ -310,8 +310,8 @@ class Schedule:
             wanted = "the outputs of one operation" if stage is None else ", ".join(t.name for t in stage.op.outputs)
             raise ScheduleError(
                 "tensors that one operation computes are cached together",
-                asked=with_line(f"s.{primitive}([{names}])"),
-                legal=f"s.{primitive}([{wanted}])",
+                asked=with_line(f"s.cache_write([{names}])"),
+                legal=f"s.cache_write([{wanted}])",
             )
         return stage
 

@@ -229,6 +229,16 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         found = self.made_of(self.roots[a] for a in self.scatter_axes)
         return [loop for loop in self.loops if loop in found]
 
+    @property
+    def spatial_loops(self) -> list[Loop]:
+        """The loops over elements of the result, outermost first."""
+        return [x for x in self.loops if not x.is_reduce]
+
+    @property
+    def reduce_loops(self) -> list[Loop]:
+        """The loops of a reduction, outermost first."""
+        return [x for x in self.loops if x.is_reduce]
+
     def made_of(self, loops: Iterable[Loop]) -> set[Loop]:
         """These loops and all that splits and fusions have made of them."""
         found = set(loops)

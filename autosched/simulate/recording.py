@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import AutoschedError, RecordError
+from autosched.places import write_whole
 from autosched.records import Record
 from autosched.schedule.schedule import replay
 from autosched.search.baselines import lexicographic
@@ -114,13 +115,9 @@ def write(space: RecordedSpace, path: str | os.PathLike[str]) -> None:
     version = {"version": space.facts["features"], "names": list(space.feature_names)}
     data = {**_facts(space), "features": version, "sketches": [_encoded(sketch) for sketch in space.sketches]}
     text = json.dumps(data, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    file, temporary = Path(path), Path(f"{path}.part")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(gzip.compress(text.encode(), mtime=0))
-        os.replace(temporary, file)
+        write_whole(Path(path), lambda out: out.write(gzip.compress(text.encode(), mtime=0)))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         legal = "a file in a folder that is there"
         raise RecordError(
             f"it cannot be written: {error.strerror}", asked=f"recorded space {path}", legal=legal

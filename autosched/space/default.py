@@ -20,13 +20,16 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from autosched.ir.expr import OPS, Expr, const, floordiv, floormod, is_const, is_index, var, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import simplify
-from autosched.ir.visit import post_order, reads, substitute
+from autosched.ir.visit import post_order, substitute
 from autosched.schedule.loop import Loop, leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
+from autosched.space.analysis import USUAL_LENGTH, WORK, Access, about, accesses, iterations
 from autosched.space.features.memory import Machine
 from autosched.space.features.work import unclamped
+from autosched.space.reached import distinct_reads
 from autosched.target import Target
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
@@ -40,8 +43,6 @@ WORTH_THREADS = 1 << 17
 LEAST_TASK = 1 << 16
 #: Tasks for each thread, by which all are about equally busy; outer loops are joined for so many.
 TASKS_EACH = 4
-#: A size that is not known, where a number is needed.
-USUAL_LENGTH = 1024
 #: A row of fewer elements is joined to the next, where it goes on in all that is read; the shortest vector.
 SHORT, LEAST_LANES = 16, 4
 #: Results of a reduction that are computed side by side, and the shortest one for which that is done: of one result an
@@ -60,8 +61,6 @@ MOST_INLINED = 256
 #: Places of a scan that may have a work-item each for all steps, fewer than which leave a device idle; and how many
 #: more of them a kernel for each step must have.
 FEW_PLACES, LEAST_PLACES = 4096, 64
-#: Kinds of operators that cost something.
-_WORK = ("arith", "bits", "compare", "choice", "cast", "math")
 
 
 def default_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
@@ -98,10 +97,10 @@ def by_default(s: Schedule, target: Target) -> None:
     for stage in s.stages:
         if s.scans.step_of(stage) and not s.scans.part(stage) and not stage.reduce_axis:
             stage.compute_inline()  # a step inside a kernel has no memory of a size known at run time only
-        if is_of_launched_step(stage, target):
+        if is_of_launched_step(stage):
             if places := places_of_step(stage):
                 _bind_elements(stage, places)
-        elif not stage.is_placeholder and stage.attach.kind == "root" and not is_launched_in_steps(stage, target):
+        elif not stage.is_placeholder and stage.attach.kind == "root" and not is_launched_in_steps(stage):
             bind_free_loops(stage)
 
 
@@ -123,7 +122,7 @@ def _bind_elements(stage: Stage, loops: Sequence[Loop]) -> tuple[Loop, Loop]:
     return group, item
 
 
-def is_launched_in_steps(scan: Stage, target: Target) -> bool:
+def is_launched_in_steps(scan: Stage) -> bool:
     """Whether a kernel for each step of a scan keeps more of a device busy than one for all of them, whose work-items
     have the places that do not depend on each other."""
     op = scan.op
@@ -134,20 +133,20 @@ def is_launched_in_steps(scan: Stage, target: Target) -> bool:
     return free < FEW_PLACES and math.prod(lengths) >= LEAST_PLACES * free
 
 
-def is_of_launched_step(stage: Stage, target: Target) -> bool:
+def is_of_launched_step(stage: Stage) -> bool:
     """Whether a stage has a kernel in each step of a scan, or in front of them."""
     scans = stage.schedule.scans
     scan = stage.attach.stage if scans.part(stage) == "init" else scans.step_of(stage)
-    return scan is not None and stage.attach.kind != "inline" and is_launched_in_steps(scan, target)
+    return scan is not None and stage.attach.kind != "inline" and is_launched_in_steps(scan)
 
 
 def places_of_step(stage: Stage) -> list[Loop]:
     """The loops over places of a stage in a scan, within one step."""
     scans = stage.schedule.scans
     if scans.part(stage) == "init":
-        return [x for x in stage.loops if not x.is_reduce]
+        return stage.spatial_loops
     times = [a for i, a in enumerate(stage.axis) if (i == 0 if scans.part(stage) else scans.follows_time(stage, a))]
-    return [x for x in stage.loops if not x.is_reduce and x.root not in times]
+    return [x for x in stage.spatial_loops if x.root not in times]
 
 
 def _free_loops(stage: Stage) -> list[Loop]:
@@ -156,32 +155,23 @@ def _free_loops(stage: Stage) -> list[Loop]:
     if isinstance(stage.op, ScanOp):
         axes = zip(stage.op.spatial_axes[0], stage.op.independent, strict=False)
         return [stage.roots[a] for a, is_free in axes if is_free]
-    return [loop for loop in stage.loops if not loop.is_reduce and loop not in stage.scatter_loops]
+    return [loop for loop in stage.spatial_loops if loop not in stage.scatter_loops]
 
 
 # -- reads ----------------------------------------------------------------------------------------
 
 
-class Read(NamedTuple):
-    """An element that a stage reads: a tensor, and an index along each of its dimensions."""
-
-    tensor: Tensor
-    indices: tuple[Expr, ...]
-
-    def mentions(self, axis: IterVar) -> bool:
-        return any(axis.var in variables(i) for i in self.indices)
-
-    def step(self, place: dict[Expr, Expr], along: Expr) -> int | None:
-        """How far apart in memory two elements are whose places differ by one along a variable, of which `place` tells
-        the axes; None where that is no constant. Away from borders at which an index stands still."""
-        address, stride = const(0), const(1)
-        for i, extent in zip(reversed(self.indices), reversed(self.tensor.shape), strict=True):
-            if not is_index(i) and not variables(i).isdisjoint(place):
-                return None
-            address += substitute(_away_from_borders(i, place), place) * stride
-            stride *= extent
-        moved = simplify(substitute(address, {along: along + 1}) - address)
-        return int(moved.value) if is_const(moved) else None
+def _step(read: Access, place: dict[Expr, Expr], along: Expr) -> int | None:
+    """How far apart in memory two elements are whose places differ by one along a variable, of which `place` tells
+    the axes; None where that is no constant. Away from borders at which an index stands still."""
+    address, stride = const(0), const(1)
+    for i, extent in zip(reversed(read.indices), reversed(read.tensor.shape), strict=True):
+        if not is_index(i) and not variables(i).isdisjoint(place):
+            return None
+        address += substitute(_away_from_borders(i, place), place) * stride
+        stride *= extent
+    moved = simplify(substitute(address, {along: along + 1}) - address)
+    return int(moved.value) if is_const(moved) else None
 
 
 def _away_from_borders(index: Expr, place: Iterable[Expr]) -> Expr:
@@ -193,13 +183,12 @@ def _away_from_borders(index: Expr, place: Iterable[Expr]) -> Expr:
 def _walk_along_rows(stage: Stage) -> bool:
     """Let the innermost spatial loop run inside the reduce loops, if that strides through fewer
     tensors: for a matrix product, along the rows of `b` rather than down its columns. Returns whether it does."""
-    spatial, reduce = _free_loops(stage), _reduce_loops(stage)
+    spatial, reduce = _free_loops(stage), stage.reduce_loops
     if not spatial or not reduce or stage.scatter_loops:
         return False
-    found = [e for e in post_order(stage.body) if e.op == "read"]
 
     def strided(axis: IterVar) -> int:
-        return sum(any(axis.var in variables(i) for i in e.args[:-1]) for e in found)
+        return sum(any(axis.var in variables(i) for i in e.args[:-1]) for e in distinct_reads(stage.body))
 
     if strided(stage.axis[-1]) > strided(stage.reduce_axis[-1]):
         return False
@@ -237,7 +226,7 @@ def _may_be_inlined(stage: Stage) -> bool:
     if not stage.is_injective or not stage.axis or len(stage.body) > 1:
         return False
     root = stage.body[0]
-    while root.op in ("select", "if_then_else", "neg"):
+    while root.op in (*CHOICES, "neg"):
         root = root.args[-1]
     return not (root.dtype.is_float and (root.op == "mul" or root.dtype.bits < 32))
 
@@ -249,17 +238,13 @@ def _only_reader(stage: Stage, readers: Sequence[Stage]) -> Stage | None:
     if len(readers) != 1 or not isinstance(readers[0].op, ComputeOp) or readers[0].scatter_axes:
         return None
     (reader,) = readers
-    found = [e for e in _reads(reader.body) if e.value in stage.op.outputs]
+    found = [e for e in distinct_reads(reader.body) if e.value in stage.op.outputs]
     if len(found) != 1 or scans.step_of(reader) is not None or scans.part(reader):
         return None
     axes = [a for a in (*reader.axis, *reader.reduce_axis) if not is_const(a.extent, 1)]
     at = [i for i in found[0].args if not is_const(i)]
     places = [next((p for p, a in enumerate(axes) if a.var is i), -1) for i in at if i in {a.var for a in axes}]
     return reader if len(places) == len(at) and places == list(range(len(axes))) else None
-
-
-def _reads(body: Sequence[Expr]) -> Iterator[Expr]:
-    return iter(dict.fromkeys(e for value in body for e in reads(value)))
 
 
 def _bodies(stage: Stage) -> Iterator[tuple[tuple[Expr, ...], dict[Expr, Expr]]]:
@@ -269,27 +254,17 @@ def _bodies(stage: Stage) -> Iterator[tuple[tuple[Expr, ...], dict[Expr, Expr]]]
     while waiting:
         x, at = waiting.pop()
         yield x.body, at
-        for e in _reads(x.body):
+        for e in distinct_reads(x.body):
             source = stage.schedule.stage(e.value)
             if source.attach.kind == "inline":
                 places = (substitute(i, at) for i in e.args)
                 waiting.append((source, {a.var: i for a, i in zip(source.axis, places, strict=True)}))
 
 
-def _accesses(stage: Stage) -> list[Read]:
-    """The elements that are loaded for a point."""
-    found: dict[Read, None] = {}
-    for body, at in _bodies(stage):
-        for e in _reads(body):
-            if stage.schedule.stage(e.value).attach.kind != "inline":
-                found[Read(e.value, tuple(substitute(i, at) for i in e.args))] = None
-    return list(found)
-
-
 def _work(stage: Stage) -> int:
     """Operations of one point, in units of an addition."""
     found = (e for body, _ in _bodies(stage) for e in post_order(body) if not is_index(e))
-    return 1 + sum(max(1, round(OPS[e.op].flops)) for e in found if OPS[e.op].kind in _WORK)
+    return 1 + sum(max(1, round(OPS[e.op].flops)) for e in found if OPS[e.op].kind in WORK)
 
 
 # -- loops ----------------------------------------------------------------------------------------
@@ -317,12 +292,12 @@ class _Row(NamedTuple):
 
     axes: tuple[IterVar, ...]
     register: int  #: elements of the widest type in a vector register
-    near: tuple[Read, ...]  #: what lies side by side
+    near: tuple[Access, ...]  #: what lies side by side
 
     def lanes(self, vectors: int) -> int:
         """Those of so many registers, or as many fewer as leave a short rest of a row that is one vector or nothing;
         0 where vectors would be much shorter than registers."""
-        n, lanes = _points(self.axes), vectors * self.register
+        n, lanes = iterations(self.axes), vectors * self.register
         while lanes >= LEAST_LANES:
             rest = n % lanes
             is_vector = rest & (rest - 1) == 0 and n >= 2 * lanes
@@ -337,19 +312,19 @@ def _row(stage: Stage, machine: Machine) -> _Row | None:
     if not stage.axis:
         return None
     inner = 1
-    while inner < len(stage.axis) and _points(stage.axis[-inner:]) < SHORT:
+    while inner < len(stage.axis) and iterations(stage.axis[-inner:]) < SHORT:
         inner += 1
     axes = stage.axis[-inner:]
     along = var("along")
     place = _place(axes, along)
-    found = [(read, read.step(place, along)) for read in _accesses(stage)]
+    found = [(read, _step(read, place, along)) for read in accesses(stage)]
     if any(step not in (0, 1) for _, step in found):
         return None
     types = {e.dtype for body, _ in _bodies(stage) for e in post_order(body) if not is_index(e) and not e.dtype.is_bool}
     widest = max(t.bytes for t in {*types, *(t.dtype for t in stage.op.outputs)})
     register = max(1, machine.vector_bytes // widest)
     has_borders = _asks(stage, axes) or any(_away_from_borders(i, place) is not i for r, _ in found for i in r.indices)
-    if has_borders and _points(axes) < VECTORS_OF_BORDERED * VECTORS * register:
+    if has_borders and iterations(axes) < VECTORS_OF_BORDERED * VECTORS * register:
         return None
     return _Row(axes, register, tuple(read for read, step in found if step))
 
@@ -371,7 +346,7 @@ def _asks(stage: Stage, axes: Sequence[IterVar]) -> bool:
         waiting, seen = list(body), set(body)
         while waiting:
             e = waiting.pop()
-            if e.op in ("select", "if_then_else") and variables(e.args[0]) & inside and is_index(e.args[0]):
+            if e.op in CHOICES and variables(e.args[0]) & inside and is_index(e.args[0]):
                 return True
             if e.op != "read":
                 new = [a for a in dict.fromkeys(e.args) if a not in seen]  # what is shared is looked at once
@@ -380,20 +355,11 @@ def _asks(stage: Stage, axes: Sequence[IterVar]) -> bool:
     return False
 
 
-def _points(axes: Sequence[IterVar]) -> int:
-    """The number of points of some axes, about."""
-    return math.prod(_number(a.extent) for a in axes)
-
-
 def _total_work(stage: Stage) -> int:
     if not isinstance(stage.op, ScanOp):
-        return _work(stage) * _points((*stage.axis, *stage.reduce_axis))
+        return _work(stage) * iterations((*stage.axis, *stage.reduce_axis))
     steps = [x for x in stage.schedule.stages if stage.schedule.scans.step_of(x) is stage]
-    return sum(_work(x) * _points((*x.axis, *x.reduce_axis)) for x in steps) * _points([stage.op.scan_axis])
-
-
-def _reduce_loops(stage: Stage) -> list[Loop]:
-    return [loop for loop in stage.loops if loop.is_reduce]
+    return sum(_work(x) * iterations((*x.axis, *x.reduce_axis)) for x in steps) * iterations([stage.op.scan_axis])
 
 
 def _in_vectors(stage: Stage, row: _Row, lanes: int) -> Loop:
@@ -406,16 +372,16 @@ def _in_vectors(stage: Stage, row: _Row, lanes: int) -> Loop:
 
 def _reduction(stage: Stage, row: _Row | None) -> Loop | None:
     """The order of the loops of a reduction. Returns the loop along the row of results, where there is one."""
-    reduce = _reduce_loops(stage)
+    reduce = stage.reduce_loops
     if row is None:
         # compilers add integers up in any order
         in_order = len(stage.body) > 1 or stage.body[0].dtype.is_float
-        if not _walk_along_rows(stage) and in_order and _points(stage.reduce_axis) >= LONG_REDUCTION:
+        if not _walk_along_rows(stage) and in_order and iterations(stage.reduce_axis) >= LONG_REDUCTION:
             _side_by_side(stage, stage.axis[-1:], reduce)
         return None
-    shared = [a for a in stage.axis[: -len(row.axes)] if _points([a]) >= SIDE_BY_SIDE]
+    shared = [a for a in stage.axis[: -len(row.axes)] if iterations([a]) >= SIDE_BY_SIDE]
     shared = [a for a in shared if any(not read.mentions(a) for read in row.near)]
-    lanes = row.lanes(VECTORS) if shared or _points(stage.reduce_axis) <= WINDOW else 0
+    lanes = row.lanes(VECTORS) if shared or iterations(stage.reduce_axis) <= WINDOW else 0
     if not lanes:
         return _along_rows(stage, row, reduce)
     block = _in_vectors(stage, row, lanes)
@@ -431,7 +397,7 @@ def _side_by_side(stage: Stage, axes: Sequence[IterVar], inner: Sequence[Loop], 
 
     for i: for k: R[i] += A[i, k]   ->   for i.o: for k: unroll i.i: R[i.o*4 + i.i] += A[i.o*4 + i.i, k]
     """
-    if not axes or _points(axes) < SIDE_BY_SIDE:
+    if not axes or iterations(axes) < SIDE_BY_SIDE:
         return
     loop = stage.roots[axes[0]]
     outer, few = stage.split(loop, factor=SIDE_BY_SIDE)
@@ -445,7 +411,7 @@ def _along_rows(stage: Stage, row: _Row, reduce: Sequence[Loop]) -> Loop:
     loops = [stage.roots[a] for a in row.axes]
     along = stage.fuse(*loops) if len(loops) > 1 else loops[0]
     several = STRIP // stage.tensor.dtype.bytes
-    if len(stage.axis) > len(row.axes) or _points(row.axes) <= several or not _pays(stage, _total_work(stage)):
+    if len(stage.axis) > len(row.axes) or iterations(row.axes) <= several or not _pays(stage, _total_work(stage)):
         stage.reorder(*reduce, along)
         return along
     strip, inner = stage.split(along, factor=several)
@@ -466,9 +432,9 @@ def _strips_of_scan(stage: Stage, work: int, machine: Machine) -> None:
     extents, wanted = leaf_extents(stage), TASKS_EACH * machine.units
     if free[-1] is others[-1]:
         strip = STRIP // stage.tensor.dtype.bytes
-        if math.prod(_number(extents[x]) for x in free[:-1]) >= wanted:
+        if math.prod(about(extents[x]) for x in free[:-1]) >= wanted:
             kept.append(free.pop())
-        elif _number(extents[free[-1]]) > strip:
+        elif about(extents[free[-1]]) > strip:
             free[-1], inner = stage.split(free[-1], factor=strip)
             kept.append(inner)
         elif len(free) > 1:
@@ -484,15 +450,10 @@ def _pays(stage: Stage, work: int) -> bool:
     return work >= WORTH_THREADS or not all(is_const(e) for e in leaf_extents(stage).values())
 
 
-def _number(extent: Expr) -> int:
-    """The number of iterations, about, at least one."""
-    return max(1, int(extent.value)) if is_const(extent) else USUAL_LENGTH
-
-
 def _in_threads(stage: Stage, work: int, machine: Machine, row: Loop | None = None) -> None:
     """Give the outermost loops to threads, where there is enough to do; those along rows where there is no other."""
     extents = leaf_extents(stage)
-    free = [x for x in stage.loops if not x.is_reduce and x not in (*stage.scatter_loops, stage.scan_loop)]
+    free = [x for x in stage.spatial_loops if x not in (*stage.scatter_loops, stage.scan_loop)]
     outer = list(takewhile(lambda x: x in free and x.kind == "serial", stage.loops))
     if len(outer) > 1 and row is outer[-1]:
         outer.pop()
@@ -501,7 +462,7 @@ def _in_threads(stage: Stage, work: int, machine: Machine, row: Loop | None = No
     tasks: list[Loop] = []
     count = 1
     while len(tasks) < len(outer) and count < TASKS_EACH * machine.units:
-        count *= _number(extents[outer[len(tasks)]])
+        count *= about(extents[outer[len(tasks)]])
         tasks.append(outer[len(tasks)])
     if count == 1:
         return

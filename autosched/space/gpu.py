@@ -43,12 +43,12 @@ def bind_elements(
     Neighbouring work-items read neighbouring addresses, which the memory serves at once. Returns the
     loop of work-items; reduce loops, if there are any, stay inside it.
     """
-    row = stage.fuse(*([x for x in stage.loops if not x.is_reduce] if loops is None else loops))
+    row = stage.fuse(*(stage.spatial_loops if loops is None else loops))
     vectors, lane = stage.split(row, factor=_knob(s, stage, "lanes", lanes))
     block, item = stage.split(vectors, factor=_knob(s, stage, "items", ITEMS))
     stage.bind(block, "blockIdx.x")
     stage.bind(item, "threadIdx.x")
-    stage.reorder(block, item, *(x for x in stage.loops if x.is_reduce), lane)
+    stage.reorder(block, item, *stage.reduce_loops, lane)
     stage.vectorize(lane)
     return item
 
@@ -103,7 +103,7 @@ def add_up_rows(s: Schedule, stage: Stage, host: Stage, row: Loop, items: Any) -
     may be `host` itself.
     """
     few = 8
-    _, item = stage.split(next(x for x in stage.loops if x.is_reduce), factor=items)
+    _, item = stage.split(stage.reduce_loops[0], factor=items)
     partial = _stage_of(s, s.rfactor(stage.tensor, item, factor_axis=-1))
     _, last = stage.split(stage.loops[-1], factor=few)
     middle = _stage_of(s, s.rfactor(stage.tensor, last, factor_axis=-1))

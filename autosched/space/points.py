@@ -34,6 +34,8 @@ from autosched.ir.expr import (
     var,
     variables,
 )
+from autosched.ir.ops import CHOICES, COMPARISONS
+from autosched.ir.prove import conjuncts
 from autosched.ir.ranges import RULES, Interval
 from autosched.ir.visit import post_order
 
@@ -317,13 +319,6 @@ _WHOLE = frozenset(("arith", "bits", "compare", "logic", "choice", "cast"))
 _FAR = 1 << 62
 
 
-def conjuncts(e: Expr) -> list[Expr]:
-    """The conditions that `e` joins with `and`."""
-    if e.op == "likely":
-        return conjuncts(e.args[0])
-    return [c for a in e.args for c in conjuncts(a)] if e.op == "and" else [e]
-
-
 def normal(root: Expr, fixed: Mapping[Expr, int]) -> Expr:
     """`root` with numbers for fixed variables, without `sub`, and without casts of whole numbers, which do nothing."""
     done: dict[Expr, Expr] = {}
@@ -459,7 +454,7 @@ class Residual:
         if e.op in ("and", "or"):
             sides = [self._possible(a) for a in e.args]
             return logical_and(*sides) if e.op == "and" else logical_or(*sides)
-        if e.op not in ("lt", "le", "gt", "ge", "eq", "ne"):
+        if e.op not in COMPARISONS:
             return const(True)
         a, b = e.args[::-1] if e.op in ("gt", "ge") else e.args
         x, y = self._span(a), self._span(b)
@@ -541,7 +536,7 @@ def _span_of(e: Expr, args: list[Span]) -> Span | None:
     ends = _ends(e, a, b)
     if ends is None:
         return None
-    chosen = e.op in ("select", "if_then_else")
+    chosen = e.op in CHOICES
     return Span(*ends, a.numbers | b.numbers if chosen else RULES[e.op](*(s.numbers for s in args)))
 
 

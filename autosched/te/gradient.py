@@ -270,10 +270,10 @@ class _Tape:
         for term in _terms(t):
             for read, derivative in partials(term.value, term.factor).items():
                 if read.value in self.active:
-                    made = self._contribution(read, replace(term, value=derivative), head, t)
+                    made = self._contribution(read, replace(term, value=derivative), head)
                     self.add(read.value, made)
 
-    def _contribution(self, read: Expr, term: _Term, head: _Head, of: Tensor) -> Tensor:
+    def _contribution(self, read: Expr, term: _Term, head: _Head) -> Tensor:
         name = f"{read.value.name}.grad{len(self._summands.get(read.value, ())) or ''}"
         prefix = tuple(IterVar(f"p{k}", d) for k, d in enumerate(self.prefix))
         value = term.value

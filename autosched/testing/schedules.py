@@ -174,7 +174,7 @@ def _bind(stage: Stage, rng: random.Random, tags: Sequence[str]) -> None:
 
 def _bind_reduction(stage: Stage, rng: random.Random) -> None:
     """Let the group combine along a reduce loop, if nothing stands inside it and the axis is free."""
-    reduced = [x for x in stage.loops if x.is_reduce]
+    reduced = stage.reduce_loops
     if not reduced or stage.scatter_axes or stage.intrinsic or rng.random() < 0.5:
         return
     before = stage.loops[: stage.loops.index(reduced[0])]

@@ -339,7 +339,7 @@ def _cache_read(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
 
 
 def _rfactor(s: Schedule, stage: Stage, draw: Draw) -> Step | None:
-    loops = [x for x in stage.loops if x.is_reduce]
+    loops = stage.reduce_loops
     if not loops or stage.init is not None or stage.intrinsic is not None or len(s.stages) >= MAX_STAGES:
         return None
     if any(x.kind != "serial" or s.attached_at(x) for x in loops):

@@ -12,8 +12,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from autosched import te
 from autosched.errors import UsageError, UsageTypeError, asked_at, with_line
-from autosched.ir.expr import Expr, as_expr, is_const
+from autosched.ir.expr import Expr, as_expr
 from autosched.te.tensor import Tensor
+from autosched.topi.elementwise import stretched
 
 Array = np.ndarray[Any, Any]
 #: what counts as one number of no fixed type, as NumPy 2 takes it
@@ -333,8 +334,4 @@ def element(x: Operand, index: Sequence[Expr], shape: Sequence[int], of: str) ->
     """The element of an operand that is stretched to a shape, converted."""
     if not isinstance(x, Traced):
         return te.const(x, of)
-    t = x.__te_tensor__()
-    last = index[len(index) - t.ndim :]
-    wide = shape[len(shape) - t.ndim :]
-    at = [as_expr(0) if is_const(d, 1) and n != 1 else i for i, d, n in zip(last, t.shape, wide, strict=True)]
-    return t(*at).astype(of)
+    return as_expr(stretched(x.__te_tensor__(), index, shape)).astype(of)

@@ -117,11 +117,11 @@ def real(x: Any) -> mpf:
 # -- arithmetic on integers -----------------------------------------------------------------------
 
 
-def _floor(a: int, b: int) -> int:
+def floored(a: int, b: int) -> int:
     return a // b if b else 0
 
 
-def _trunc(a: int, b: int) -> int:
+def truncated(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0
 
 
@@ -138,10 +138,10 @@ ON_INTEGERS: dict[str, Callable[[int, int, int], int]] = {
     "add": lambda a, b, _: a + b,
     "sub": lambda a, b, _: a - b,
     "mul": lambda a, b, _: a * b,
-    "truncdiv": lambda a, b, _: _trunc(a, b),
-    "truncmod": lambda a, b, _: a - b * _trunc(a, b) if b else 0,
-    "floordiv": lambda a, b, _: _floor(a, b),
-    "floormod": lambda a, b, _: a - b * _floor(a, b) if b else 0,
+    "truncdiv": lambda a, b, _: truncated(a, b),
+    "truncmod": lambda a, b, _: a - b * truncated(a, b) if b else 0,
+    "floordiv": lambda a, b, _: floored(a, b),
+    "floormod": lambda a, b, _: a - b * floored(a, b) if b else 0,
     "min": lambda a, b, _: min(a, b),
     "max": lambda a, b, _: max(a, b),
     "bitand": lambda a, b, _: a & b,

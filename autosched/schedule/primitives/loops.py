@@ -238,9 +238,9 @@ def choose_tail(s: Schedule, stage: Stage, loop: Loop, tail: str, disable_predic
         return "exact"
     match tail:
         case "auto":
-            return "shift_inwards" if stage.is_output and _cannot_shift(s, stage, loop) is None else "guard"
+            return "shift_inwards" if stage.is_output and _cannot_shift(stage, loop) is None else "guard"
         case "shift_inwards":
-            refusal = _cannot_shift(s, stage, loop)
+            refusal = _cannot_shift(stage, loop)
             if refusal is not None:
                 raise refusal
         case "predicate" if loop.is_reduce:
@@ -253,7 +253,7 @@ def choose_tail(s: Schedule, stage: Stage, loop: Loop, tail: str, disable_predic
     return tail
 
 
-def _cannot_shift(s: Schedule, stage: Stage, loop: Loop) -> Illegal | None:
+def _cannot_shift(stage: Stage, loop: Loop) -> Illegal | None:
     """The reason why elements at the edge must not be computed twice, or None."""
     if stage.scan_loop is not None:
         return Illegal(f"{stage.name} is a scan: it cannot compute elements twice", "tail='guard' for loops of a scan")

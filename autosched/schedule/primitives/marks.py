@@ -30,7 +30,7 @@ def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
         raise Illegal(
             f"{loop.full_name} is a reduce loop: its iterations depend on one another",
             f"{'bind' if thread else kind} a spatial loop of {stage.name}: "
-            + (", ".join(x.name for x in stage.loops if not x.is_reduce) or "there is none")
+            + (", ".join(x.name for x in stage.spatial_loops) or "there is none")
             + ("; or this one to threadIdx, for the group to combine" if thread and not stage.scatter_axes else ""),
         )
     if stage.scatter_axes:
@@ -45,7 +45,7 @@ def _mark(stage: Stage, handle: Any, kind: str, thread: str = "") -> None:
 
 def _mark_scatter(stage: Stage, loop: Loop, kind: str) -> None:
     """Raise Illegal unless the loop of a scatter can be shared out: points may meet at one element."""
-    legal = [x.name for x in stage.loops if not x.is_reduce and x not in stage.scatter_loops]
+    legal = [x.name for x in stage.spatial_loops if x not in stage.scatter_loops]
     if loop.is_reduce and kind == "vectorize":
         raise Illegal(
             f"{loop.full_name} is a reduce loop of a scatter: two lanes may add to one element",

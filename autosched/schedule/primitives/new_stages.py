@@ -20,8 +20,9 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.expr import cast as cast_to
+from autosched.ir.node import order
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
-from autosched.ir.visit import post_order, reads, rewrite, substitute
+from autosched.ir.visit import contains, post_order, reads, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.kinds import computed, leaf, scope_of, starts_anew
@@ -72,7 +73,7 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
     if keep_loops:
         return _cache_keeping_loops(s, stage, scope)
     _may_start_anew(s, stage)
-    spatial = [loop for loop in stage.loops if not loop.is_reduce]
+    spatial = stage.spatial_loops
     extents, values, guards = leaf_extents(stage), axis_values(stage), leaf_predicates(stage)
     if s.scans.part(stage) == "init":  # a scan may be shorter than its first values, which may not exist then
         first, times = stage.axis[0], s.scans.storage[stage.tensor].shape[0]
@@ -390,7 +391,7 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, factor_axis: int = 0) -
 
 def _left_over(stage: Stage, loop: Loop) -> list[Loop]:
     """The other reduce loops: those first that have nothing to do with this one, axis by axis, then its relatives."""
-    others = [x for x in stage.loops if x.is_reduce and x is not loop]
+    others = [x for x in stage.reduce_loops if x is not loop]
     families = [stage.made_of([stage.roots[a]]) for a in stage.reduce_axis]
     own = {x for family in families if loop in family for x in family}
     apart = {x: at for at, family in enumerate(families) for x in family if x not in own}
@@ -459,7 +460,7 @@ def decompose_reduction(s: Schedule, stage: Stage, loop: Any) -> tuple[Loop, ...
     place = stage.loops.index(at)
     first = next(i for i, x in enumerate(stage.loops) if x.is_reduce)
     begin = stage.body[0].value.parts(stage.body[0].args)[2]
-    if place < first and any(e.op == "read" for e in post_order(begin)):
+    if place < first and contains(begin, "read"):
         raise Illegal(
             f"{stage.name} begins with values that are read, and may be computed inside {at.full_name}",
             f"the outermost reduce loop: {stage.loops[first].name}",
@@ -503,7 +504,7 @@ def compact_reduction(s: Schedule, stage: Stage) -> list[tuple[IterVar, int]]:
         mapping[a.var] = a.min + axes[-1].var * n + floormod(first - a.min, n)
         if int(a.extent.value) % n:
             ends.append(compare("lt", mapping[a.var], a.min + a.extent))
-        asked |= dict.fromkeys((spatial[v] for v in variables(first) & spatial.keys()), n)
+        asked |= dict.fromkeys((spatial[v] for v in sorted(variables(first) & spatial.keys(), key=order)), n)
     if not mapping:
         legal = "reductions with where=te.all((i - k) % 2 == 0, ..), k of known length"
         raise Illegal(f"no condition of {stage.name} asks for a remainder of a reduce axis", legal)

@@ -23,9 +23,10 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.iter_map import Inversion, NoIterMap
-from autosched.ir.node import bottom_up
+from autosched.ir.node import bottom_up, order
+from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import contains, post_order, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.formulas import Layout
@@ -159,7 +160,7 @@ def _check_predicate(s: Schedule, stage: Stage) -> None:
     if stage.store_predicate is None:
         return
     live = {x.var for x in stage.loops} | {a.var for a in stage.axis}
-    gone = [v for v in variables(stage.store_predicate) if v.value.role == "loop" and v not in live]
+    gone = [v for v in sorted(variables(stage.store_predicate), key=order) if v.value.role == "loop" and v not in live]
     if gone:
         raise ScheduleError(
             f"{gone[0].value.name} was split or fused away after {stage.name} was made to depend on it",
@@ -213,7 +214,7 @@ def transform_layout(s: Schedule, stage: Stage, mapping: Any, pad_value: Any = N
     all_axes = tuple(IterVar(f"axis{k}", d) for k, d in enumerate(stage.tensor.shape)) if placeholder else stage.axis
     layout = Layout.of(mapping, len(all_axes))
     known = {k.var for k in s.knobs.values()} | set(s.sizes().values()) | set(layout.placeholders)
-    strange = [v.name for e in layout.formulas for v in variables(e) if v not in known]
+    strange = [v.name for e in layout.formulas for v in sorted(variables(e), key=order) if v not in known]
     legal = "each index once, permuted, split as i // f with i % f, or fused as i*extent + j"
     if strange:
         raise Illegal(f"the map depends on {strange[0]}, which is no index, knob or size of this schedule", legal)
@@ -439,7 +440,7 @@ def _bent(index: Expr, own: tuple[Expr, ...], length: int) -> tuple[Expr, Expr] 
             straight[e] = None
         else:
             waiting += e.args
-    if index.op not in ("min", "max", "select", "if_then_else"):  # a table that is read round and round has no border
+    if index.op not in ("min", "max", *CHOICES):  # a table that is read round and round has no border
         return None
     an = Analyzer()
     an.bind(_PLACE, 0, length - 1)
@@ -497,7 +498,7 @@ def _is_border(e: Expr, own: Mapping[Expr, IterVar]) -> bool:
     """Whether an expression is an element or else, outside, a value without the stage's axes."""
     if e.op != "if_then_else" or e.args[1].op != "read":
         return False
-    return not variables(e.args[2]) & own.keys() and not any(x.op == "read" for x in post_order(e.args[2]))
+    return not variables(e.args[2]) & own.keys() and not contains(e.args[2], "read")
 
 
 def _padding(stage: Stage, e: Expr) -> tuple[ComputeOp, tuple[Expr, ...]] | None:

@@ -8,18 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal
-from autosched.ir.expr import (
-    Expr,
-    const,
-    if_then_else,
-    is_const,
-    is_index,
-    logical_or,
-    make,
-    minimum,
-    var,
-    variables,
-)
+from autosched.ir.expr import Expr, const, if_then_else, is_const, is_index, logical_or, make, minimum, var, variables
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import post_order, rewrite, substitute
 from autosched.schedule import kinds as K

@@ -22,10 +22,11 @@ from autosched.ir.expr import (
     select,
     variables,
 )
+from autosched.ir.node import order
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
-from autosched.ir.visit import post_order, rebuild, substitute
+from autosched.ir.visit import contains, post_order, rebuild, substitute
 from autosched.lowering.bounds import interval
 from autosched.space.features.sites import Access, Nest, Site, of_the_last, ratio, total
 from autosched.target import Target
@@ -267,7 +268,8 @@ class Footprints:
         where neighbours look up neighbours, because what is looked up there is the same for all."""
         scattered = any(e.op == "load" and not relaxed.isdisjoint(variables(e)) for e in post_order(indices))
         each = max(1, CACHE_LINE // buffer.dtype.bytes) if scattered and at == len(buffer.shape) - 1 else 1
-        return total(reduce(mul, (self._steps(v) for v in variables(i) & relaxed), const(each)) for i in indices)
+        looked_up = (sorted(variables(i) & relaxed, key=order) for i in indices)
+        return total(reduce(mul, map(self._steps, found), const(each)) for found in looked_up)
 
     def _steps(self, v: Expr) -> Expr:
         """How many values a loop's variable has; 1 for a knob, and what else stands still."""
@@ -307,7 +309,7 @@ def _digit_of(index: Expr) -> tuple[Expr, Expr] | None:
 
 def is_looked_up(index: Expr) -> bool:
     """Whether data say what it is."""
-    return any(e.op in ("load", "call") for e in post_order(index))
+    return contains(index, "load", "call")
 
 
 def _side(spans: list[tuple[Poly, Poly] | None], extent: Expr) -> Expr:
@@ -415,7 +417,7 @@ def _asked_ahead(body: Stmt) -> Expr:
         nonlocal most
         if isinstance(s, For):
             first = {**first, s.var: const(0)}
-        if isinstance(s, Prefetch) and not any(e.op == "load" for e in post_order(s.indices)):
+        if isinstance(s, Prefetch) and not contains(s.indices, "load"):
             distance = row_major_offset([substitute(index, first) for index in s.indices], s.buffer.shape)
             most = maximum(most, distance * s.buffer.dtype.bytes)
         for c in children(s):

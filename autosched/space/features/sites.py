@@ -24,22 +24,10 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.expr import cast as cast_to
-from autosched.ir.ops import OPS
+from autosched.ir.ops import OPS, ORDERS
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
-from autosched.ir.stmt import (
-    VTHREAD,
-    Allocate,
-    Buffer,
-    For,
-    If,
-    Let,
-    Produce,
-    Stmt,
-    Store,
-    children,
-    substitute_stmt,
-)
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, If, Let, Produce, Stmt, Store, children, substitute_stmt
+from autosched.ir.visit import contains, post_order, substitute
 
 #: A buffer and where it is read or written.
 Access = tuple[Buffer, tuple[Expr, ...]]
@@ -187,9 +175,9 @@ def _narrowed(s: For, loops: tuple[For, ...]) -> For:
 
 def limit_of(condition: Expr, v: Expr) -> tuple[Expr, bool] | None:
     """What a comparison says of a variable: the number that it begins with (True), or ends before."""
-    if condition.op not in ("lt", "le", "gt", "ge") or not all(is_index(e) for e in condition.args):
+    if condition.op not in ORDERS or not all(is_index(e) for e in condition.args):
         return None
-    if v not in variables(condition) or any(e.op == "load" for e in post_order(condition)):
+    if v not in variables(condition) or contains(condition, "load"):
         return None
     a, b = condition.args if condition.op in ("lt", "le") else condition.args[::-1]
     found = Analyzer().poly(a - b).affine_in(v)

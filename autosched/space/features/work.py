@@ -26,9 +26,10 @@ from autosched.ir.expr import (
     select,
     variables,
 )
+from autosched.ir.ops import CHOICES, ORDERS
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, walk
-from autosched.ir.visit import post_order, rebuild, substitute
+from autosched.ir.visit import contains, post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
 from autosched.lowering.skipping import FEWEST_LANES, MOST_LANES, seldom_changes
 from autosched.space.features.memory import Footprints, Machine, is_looked_up
@@ -91,7 +92,7 @@ def _costs(
     nodes, loads = post_order(site.store.value), site.loads
     arithmetic, passes = _arithmetic(nodes, site, machine, changed)
     index_nodes = [e for i in (*site.store.indices, *(a for e in loads for a in e.args)) for e in post_order(i)]
-    choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", "select", "if_then_else")]
+    choices = [e for e in {*nodes, *index_nodes} if e.op in ("min", "max", *CHOICES)]
     fast = sorted(site.loops, key=lambda loop: loop.kind == "vectorize")
     once = {e: site.kept if site.goes_on_with(e) else product(_still(e, site, changed)) for e in loads}
     strided = of_the_last(fast, lambda at: _strided(once, fast[at], an), const(0))
@@ -200,7 +201,7 @@ def _units(e: Expr) -> float:
 
 def is_arithmetic(e: Expr) -> bool:
     """Whether it computes a value, not an index or a choice between values."""
-    return not (is_index(e) or e.dtype.is_bool or e.op in ("load", "select", "if_then_else"))
+    return not (is_index(e) or e.dtype.is_bool or e.op in ("load", *CHOICES))
 
 
 def _strided(loads: Mapping[Expr, Expr], loop: For, an: Analyzer) -> Expr:
@@ -270,7 +271,7 @@ def _is_pattern(load: Expr, site: Site, an: Analyzer) -> bool:
             known = frozenset(v for atom in monomial for v in variables(atom) if v.value.role not in ("size", "knob"))
             if not known.isdisjoint(site.vectorized) and not known <= fixed:
                 return False
-    return not any(e.op == "load" for index in load.args for e in post_order(index))
+    return not contains(load.args, "load")
 
 
 def _masked(e: Expr, site: Site, an: Analyzer, machine: Machine) -> Expr:
@@ -306,7 +307,7 @@ def _is_read_anyway(load: Expr, vector: For, an: Analyzer) -> bool:
 
 def _is_border(condition: Expr, site: Site, an: Analyzer) -> bool:
     """Whether a condition compares a place that moves evenly with the lanes with a limit."""
-    if condition.op not in ("lt", "le", "gt", "ge") or not is_index(condition.args[0]):
+    if condition.op not in ORDERS or not is_index(condition.args[0]):
         return False
     apart = an.poly(condition.args[0] - condition.args[1])
     for v in site.vectorized & variables(condition):
@@ -358,7 +359,7 @@ def unclamped(index: Expr, v: Expr, an: Analyzer | None = None) -> Expr:
         args = tuple(done[a] for a in e.args)
         moving = [a for a in args if v in variables(a)]
         clamp = e.op in ("min", "max") and len(moving) == 1
-        choice = e.op in ("select", "if_then_else")
+        choice = e.op in CHOICES
         ring = e.op == "floormod" and an is not None and wraps(e, an, roughly=True) is not None
         done[e] = moving[0] if clamp else args[1] if choice else args[0] if ring else rebuild(e, args) if args else e
     return done[index]
@@ -426,7 +427,7 @@ def _asked_together(site: Site, an: Analyzer) -> Expr:
     if not site.loops or site.loops[-1].kind != "vectorize":
         return const(1)
     body = site.loops[-1].body
-    while isinstance(body, If) and not any(e.op == "load" for e in post_order(body.condition)):
+    while isinstance(body, If) and not contains(body.condition, "load"):
         body = body.then  # where a row ends, the loop is cut
     if not seldom_changes(replace(site.loops[-1], body=body), an):
         return const(1)
@@ -522,11 +523,11 @@ def _slope(condition: Expr, main: Site) -> Expr:
     """How far one side of a comparison goes for each step of the other, from 0 to 1, where tasks matter: 0 of a border,
     1 of the diagonal of a square."""
     none, sides = const(0, "float64"), condition.args
-    if condition.op not in ("lt", "le", "gt", "ge") or not all(map(is_index, sides)):
+    if condition.op not in ORDERS or not all(map(is_index, sides)):
         return none
     if all(variables(e).isdisjoint(x.var for x in main.outer) for e in sides):
         return none
-    if any(e.op == "load" for e in post_order(sides)):
+    if contains(sides, "load"):
         return none
     first = {x.var: x.start for x in reversed(main.loops)}
     last = {x.var: x.start + x.extent - 1 for x in reversed(main.loops)}
@@ -570,7 +571,7 @@ def _reached(site: Site) -> list[tuple[Expr, Expr]]:
     for index, extent in zip(site.store.indices, site.store.buffer.shape, strict=True):
         reached = substitute(index, last) - substitute(index, first) + 1
         known = all(v.value.role in ("size", "knob") for v in variables(reached))
-        known = known and not any(e.op == "load" for e in post_order(reached))
+        known = known and not contains(reached, "load")
         found.append((maximum(reached, 1) if known else extent, extent))
     return found
 

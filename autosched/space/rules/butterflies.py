@@ -1,4 +1,4 @@
-"""Chains of butterflies: stages of which each makes a few elements of a row of the same few elements of the one before.
+"""Chains of butterflies: each stage makes a few elements of a row from the same few elements of the stage before.
 
 butterflies             S1[b, i] = f(S0[b, i], S0[b, i ^ 1])   ->   parallel for b:  S0 of the row, turned
                         S2[b, i] = f(S1[b, i], S1[b, i ^ 2])          for i.h: S1, S2 of 4 x 16 elements, in registers
@@ -26,8 +26,9 @@ from autosched.ir.expr import Expr, is_const, is_index, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.visit import post_order, reads, substitute
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import analysis, rows
-from autosched.space.rules.analysis import powers
+from autosched.space import analysis
+from autosched.space.analysis import powers
+from autosched.space.rules import rows
 from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import Operation, Tensor
 

@@ -14,9 +14,9 @@ from autosched.errors import AutoschedError, raised_at, raised_in
 from autosched.ir.expr import Expr
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
+from autosched.space import analysis
+from autosched.space.analysis import long_lanes
 from autosched.space.features.memory import Machine
-from autosched.space.rules import analysis
-from autosched.space.rules.analysis import long_lanes
 from autosched.target import Target
 from autosched.te.tensor import Tensor
 
@@ -251,16 +251,6 @@ def _remarks(plan: Plan) -> Iterator[tuple[str, str, str]]:
 def _next(plan: Plan) -> Stage | None:
     waiting = (x for x in reversed(plan.s.stages) if x not in plan.done and not x.is_placeholder)
     return next(waiting, None)
-
-
-def spatial_loops(stage: Stage) -> list[Loop]:
-    """The loops over elements of the result, outermost first."""
-    return [x for x in stage.loops if not x.is_reduce]
-
-
-def reduce_loops(stage: Stage) -> list[Loop]:
-    """The loops of a reduction, outermost first."""
-    return [x for x in stage.loops if x.is_reduce]
 
 
 def fuse_all(stage: Stage, loops: Sequence[Loop]) -> Loop:

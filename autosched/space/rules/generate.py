@@ -8,18 +8,7 @@ from collections.abc import Sequence
 from autosched.errors import AutoschedError, UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import (
-    butterflies,
-    gpu,
-    inline,
-    pairs,
-    rows,
-    scans,
-    scatters,
-    sums,
-    tiles,
-    turned,
-)
+from autosched.space.rules import butterflies, gpu, inline, pairs, rows, scans, scatters, sums, tiles, turned
 from autosched.space.rules.engine import Plan, Rule, Walk
 from autosched.space.space import SearchSpace, template_space, with_default
 from autosched.space.workload import Template, Workload

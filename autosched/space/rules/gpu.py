@@ -46,16 +46,11 @@ from typing import Any
 
 from autosched.ir.expr import Expr, compare, const, floormod
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.default import (
-    bind_free_loops,
-    is_launched_in_steps,
-    is_of_launched_step,
-    places_of_step,
-)
+from autosched.space import analysis
+from autosched.space.analysis import length
+from autosched.space.default import bind_free_loops, is_launched_in_steps, is_of_launched_step, places_of_step
 from autosched.space.gpu import add_up_rows, bind_elements, bind_patches, share
-from autosched.space.rules import analysis
-from autosched.space.rules.analysis import length
-from autosched.space.rules.engine import Plan, fuse_all, partial_results, reduce_loops, rule, spatial_loops
+from autosched.space.rules.engine import Plan, fuse_all, partial_results, rule
 from autosched.space.rules.inline import MAX_TAPS, ROOT, adds_too_much, choose_way, common_places, inline
 from autosched.space.rules.rows import neighbours_share
 from autosched.space.rules.scans import is_used_once_in_a_step
@@ -99,7 +94,7 @@ def opaque_kernels(plan: Plan, stage: Stage) -> None:
 
 
 def _is_launched(plan: Plan, stage: Stage) -> bool:
-    return is_of_launched_step(stage, plan.target) or is_launched_in_steps(stage, plan.target)
+    return is_of_launched_step(stage) or is_launched_in_steps(stage)
 
 
 @rule(when=_is_launched)
@@ -121,7 +116,7 @@ def launched_steps(plan: Plan, stage: Stage) -> None:
         return
     bind_elements(plan.s, stage, (1,) if analysis.adds_up_rows(stage) else LANES, places)
     if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
-        for x in reduce_loops(stage):
+        for x in stage.reduce_loops:
             stage.unroll(x)
 
 
@@ -244,7 +239,7 @@ def _few(plan: Plan, stage: Stage) -> bool:
 @rule(when=_few)
 def pieces_of_sums(plan: Plan, stage: Stage) -> None:
     """Few long reductions: a kernel before makes those of pieces, so that all of the device has something to do."""
-    piece, _ = stage.split(fuse_all(stage, reduce_loops(stage)), nparts=plan.knob(stage, "pieces", PIECES))
+    piece, _ = stage.split(fuse_all(stage, stage.reduce_loops), nparts=plan.knob(stage, "pieces", PIECES))
     pieces = partial_results(plan, stage, piece, "", factor_axis=0)
     del plan.done[pieces]  # rules are asked about it
     own_kernel(plan, stage)
@@ -253,8 +248,8 @@ def pieces_of_sums(plan: Plan, stage: Stage) -> None:
 @rule(when=lambda plan, stage: reduces_rows(stage) and stage.is_output, last=False)
 def group_reduction(plan: Plan, stage: Stage) -> None:
     """A work-group for each result: its work-items read neighbouring elements, and add up together."""
-    fuse_all(stage, reduce_loops(stage))
-    row = fuse_all(stage, spatial_loops(stage) or [stage.fuse()])
+    fuse_all(stage, stage.reduce_loops)
+    row = fuse_all(stage, stage.spatial_loops or [stage.fuse()])
     stage.bind(row, "blockIdx.x")
     _add_up(plan, stage, stage, row)
 
@@ -298,7 +293,7 @@ def inline_or_share(plan: Plan, stage: Stage) -> None:
     if stage.reduce_axis:
         if "row" in places and reduces_rows(stage):
             place = places["row"]
-            fuse_all(stage, reduce_loops(stage))
+            fuse_all(stage, stage.reduce_loops)
             _add_up(plan, stage, place.stage, place.loop)
         elif reduces_rows(stage):
             group_reduction(plan, stage)
@@ -336,7 +331,7 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
     apart = analysis.adds_up_rows(stage)
     bind_elements(plan.s, stage, (1,) if apart else _lanes(stage.axis))
     if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
-        for x in reduce_loops(stage):
+        for x in stage.reduce_loops:
             stage.unroll(x)
 
 

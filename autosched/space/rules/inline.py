@@ -14,7 +14,8 @@ from autosched.schedule.loop import Attach, axis_values, is_computed_whole
 from autosched.schedule.primitives.together import separable
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis, sums
+from autosched.space import analysis
+from autosched.space.rules import sums
 from autosched.space.rules.engine import Place, Plan, rule
 from autosched.space.rules.rows import ROWS, limit_colliding_rows, loops_of_producer
 from autosched.te.tensor import IterVar, Tensor
@@ -325,7 +326,7 @@ def unroll_constant(plan: Plan, stage: Stage) -> None:
     names = {str(n) for n in (named if isinstance(named, (list, tuple)) else [named])}
     inner = [x for x in stage.loops if x.name in names]
     outer = [x for x in stage.loops if x.name not in names and not x.is_reduce]
-    stage.reorder(*outer, *(x for x in stage.loops if x.is_reduce and x not in inner), *inner)
+    stage.reorder(*outer, *(x for x in stage.reduce_loops if x not in inner), *inner)
     for loop in inner:
         stage.unroll(loop)
     if outer:
@@ -423,8 +424,7 @@ def _is_undecided(plan: Plan, stage: Stage) -> bool:
 
 def _is_looked_up(stage: Stage) -> bool:
     """Whether data tell which elements its readers take: any iteration of theirs may need any of them."""
-    found = (a for r in analysis.readers(stage) for a in analysis.reads_of(r, stage))
-    return any(e.op == "read" for a in found for e in post_order(a.indices))
+    return any(a.is_looked_up for r in analysis.readers(stage) for a in analysis.reads_of(r, stage))
 
 
 def _places_of_output(plan: Plan, stage: Stage) -> list[Place]:

@@ -16,9 +16,9 @@ from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.simplify import simplify
 from autosched.ir.visit import substitute
 from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis
-from autosched.space.rules.analysis import Access, long_lanes
-from autosched.space.rules.engine import Plan, fuse_all, reduce_loops, rule, spatial_loops
+from autosched.space import analysis
+from autosched.space.analysis import Access, long_lanes
+from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.space.rules.inline import ROOT, common_places, is_made_once
 from autosched.te.tensor import IterVar
 
@@ -137,15 +137,15 @@ def sums_of_pairs(plan: Plan, stage: Stage) -> None:
         place, task = next(p for p in places if p.name == way), block
         host.compute_at(place.stage, place.loop)
     sums.compute_at(host, task)
-    inside = spatial_loops(sums)
+    inside = sums.spatial_loops
     written, lane = inside[at + 1 :], inside[at]
-    sums.reorder(*inside[:at], *reduce_loops(sums), *written, lane)
+    sums.reorder(*inside[:at], *sums.reduce_loops, *written, lane)
     for loop in written:
         sums.unroll(loop)
     sums.vectorize(lane)
     for x, own in found.kept.items():
         x.set_scope("local")
-        x.compute_at(sums, reduce_loops(sums)[-1])
+        x.compute_at(sums, sums.reduce_loops[-1])
         x.vectorize(x.roots[own])
     if way == ROOT:
         plan.offer(host, task=task)

@@ -19,12 +19,14 @@ from itertools import combinations, pairwise, takewhile
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, is_const, is_index, variables
+from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import simplify
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import contains, post_order, substitute
 from autosched.schedule.stage import Loop, Stage
+from autosched.space import analysis
+from autosched.space.analysis import Access, long_lanes, powers
 from autosched.space.features.work import unclamped
-from autosched.space.rules import analysis, sums
-from autosched.space.rules.analysis import Access, long_lanes, powers
+from autosched.space.rules import sums
 from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import IterVar
 
@@ -119,7 +121,7 @@ def _is_plane(stage: Stage, axis: IterVar) -> bool:
     """
     if not 1 < (analysis.length(axis) or LONG) <= MOST_WRITTEN_OUT:
         return False
-    conditions = (e.args[0] for e in post_order(stage.body) if e.op in ("select", "if_then_else"))
+    conditions = (e.args[0] for e in post_order(stage.body) if e.op in CHOICES)
     return any(variables(condition) == {axis.var} for condition in conditions)
 
 
@@ -202,7 +204,7 @@ def _are_elements(stage: Stage, axes: list[IterVar]) -> bool:
     rows and some has columns."""
     own = {a.var for a in axes}
     for e in post_order([*stage.body, *(i for a in analysis.accesses(stage) for i in a.indices)]):
-        if e.op in ("select", "if_then_else", "floordiv", "floormod") and own & variables(e.args[0]):
+        if e.op in (*CHOICES, "floordiv", "floormod") and own & variables(e.args[0]):
             return True
     found = {frozenset(a.var for a in axes if read.mentions(a)) for read in analysis.accesses(stage)}
     return any(not (x <= y or y <= x) for x, y in combinations(found, 2))
@@ -239,7 +241,7 @@ def mixes_channels(plan: Plan, stage: Stage) -> bool:
 
 def _is_decided_by(stage: Stage, axis: IterVar) -> bool:
     """Whether a condition in the expressions of a stage asks for the place along an axis."""
-    decisions = (e.args[0] for e in post_order(stage.body) if e.op in ("select", "if_then_else"))
+    decisions = (e.args[0] for e in post_order(stage.body) if e.op in CHOICES)
     return any(axis.var in variables(condition) for condition in decisions)
 
 
@@ -441,7 +443,7 @@ def _has_channels(stage: Stage) -> bool:
 
 def _is_padding(stage: Stage) -> bool:
     """Whether elements are copied, or filled in, as a condition says."""
-    return analysis.only_copies(stage) and any(e.op == "if_then_else" for e in post_order(stage.body))
+    return analysis.only_copies(stage) and contains(stage.body, "if_then_else")
 
 
 def _long_row(plan: Plan, stage: Stage) -> int:

@@ -18,18 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.ir.expr import is_const, variables
-from autosched.ir.visit import post_order
+from autosched.ir.visit import contains
 from autosched.schedule.stage import Stage
-from autosched.space.rules import analysis, rows, turned
-from autosched.space.rules.analysis import Access, lanes, long_lanes, powers
-from autosched.space.rules.engine import (
-    Place,
-    Plan,
-    fuse_all,
-    lanes_knob,
-    reduce_loops,
-    rule,
-)
+from autosched.space import analysis
+from autosched.space.analysis import Access, lanes, long_lanes, powers
+from autosched.space.rules import rows, turned
+from autosched.space.rules.engine import Place, Plan, fuse_all, lanes_knob, rule
 from autosched.space.rules.inline import ROOT, common_places
 from autosched.space.rules.sums import in_lanes, may_be_cut
 from autosched.space.rules.tiles import ROWS, VECTORS, can_pack, gain
@@ -233,7 +227,7 @@ def sums_over_states(plan: Plan, stage: Stage) -> None:
     block, lane = stage.split(
         stage.roots[stage.axis[-1]], factor=plan.knob(scan, "lanes", long_lanes(plan.machine, types, n))
     )
-    stage.reorder(block, *reduce_loops(stage), lane)
+    stage.reorder(block, *stage.reduce_loops, lane)
     stage.vectorize(lane)
 
 
@@ -383,7 +377,7 @@ def sums_of_a_step(plan: Plan, stage: Stage) -> None:
     assert place is not None
     stage.compute_at(place.stage, place.loop)
     time, *outer, row = (stage.roots[a] for a in stage.axis)
-    reduce = reduce_loops(stage)
+    reduce = stage.reduce_loops
     block, lane = stage.split(row, factor=lanes_knob(plan, stage, analysis.length(stage.axis[-1])))
     stage.reorder(time, *reduce, *outer, block, lane)
     for x in (*reduce, *(outer[-1:] if place.stage.attach.kind == "at" else [])):
@@ -391,7 +385,7 @@ def sums_of_a_step(plan: Plan, stage: Stage) -> None:
     stage.vectorize(lane)
     for source in plan.s.reads(stage):
         is_made = source not in plan.done and not source.is_output and source.is_injective
-        if is_made and len(plan.s.consumers(source)) == 1 and not any(e.op == "read" for e in post_order(source.body)):
+        if is_made and len(plan.s.consumers(source)) == 1 and not contains(source.body, "read"):
             source.compute_inline()
             plan.done[source] = "always_inline"
 
@@ -513,7 +507,7 @@ def _tile_of_sums(plan: Plan, stage: Stage, sums: Stage, width: Any, has_rows: b
     """The loops over the terms of a tile, inside which the tile is written out."""
     vector, lane = sums.split(sums.axis[-1], factor=width)
     *rest, row = (sums.roots[a] for a in sums.axis[:-1])
-    *slow, k = reduce_loops(sums)
+    *slow, k = sums.reduce_loops
     k, steps = sums.split(k, factor=plan.knob(stage, "steps", (1, 2, 4)))
     outer, written = ([*rest], [row, vector]) if has_rows else ([*rest, row], [vector])
     sums.reorder(*outer, *slow, k, steps, *written, lane)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import analysis, gpu
-from autosched.space.rules.analysis import powers
-from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
+from autosched.space import analysis
+from autosched.space.analysis import powers
+from autosched.space.rules import gpu
+from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, rule
 from autosched.space.rules.sums import may_be_cut
 from autosched.te.tensor import ComputeOp
 
@@ -33,7 +34,7 @@ def rows_of_a_scatter(plan: Plan, stage: Stage) -> None:
 
     for i: for j: S[i, at(i, j)] = A[j]   ->   parallel for i.o: for i.i: (at[i, ..] = ..)  for j: S[i, at(i, j)] = A[j]
     """
-    row = fuse_all(stage, [x for x in spatial_loops(stage) if x not in stage.scatter_loops])
+    row = fuse_all(stage, [x for x in stage.spatial_loops if x not in stage.scatter_loops])
     task, row = stage.split(row, factor=plan.knob(stage, "rows", powers(1, 256)))
     stage.parallel(task)
     plan.offer(stage, task=task, row=row)
@@ -64,7 +65,7 @@ def _is_dense(plan: Plan, stage: Stage) -> bool:
 def _in_order(bands: Stage) -> list[Loop]:
     """The reduce loops of partial results in the order of the axes: what is left of the first one, which was cut into
     bands, is their last."""
-    *others, first = reduce_loops(bands)
+    *others, first = bands.reduce_loops
     return [first, *others]
 
 
@@ -76,7 +77,7 @@ def copies_of_bands(plan: Plan, stage: Stage) -> None:
     """
     most = analysis.iterations(stage.reduce_axis) // (2 * analysis.iterations(stage.axis))
     count = plan.knob(stage, "bands", [b for b in BANDS if b <= most])
-    band, _ = stage.split(reduce_loops(stage)[0], nparts=count)
+    band, _ = stage.split(stage.reduce_loops[0], nparts=count)
     bands = partial_results(plan, stage, band, "copies_of_bands")
     bands.parallel(bands.roots[bands.axis[0]])
     bands.reorder(*_in_order(bands))
@@ -107,7 +108,7 @@ def copies_of_items(plan: Plan, stage: Stage) -> None:
     for k: C[at(k)] += v(k)   ->   work-items b: for k: P[at(..), b] += v(k*n + b);  C[i] = the sum of P[i, ..]
     """
     count = plan.knob(stage, "copies", _numbers_of_copies(plan, stage))
-    _, item = stage.split(fuse_all(stage, reduce_loops(stage)), factor=count)
+    _, item = stage.split(fuse_all(stage, stage.reduce_loops), factor=count)
     copies = partial_results(plan, stage, item, "copies_of_items")
     items = plan.knob(copies, "items", ITEMS)
     group, item = copies.split(copies.roots[copies.axis[0]], factor=items)
@@ -125,7 +126,7 @@ def private_copies(plan: Plan, stage: Stage) -> None:
 
     for k: C[at(k)] += 1   ->   parallel for b: for k.o: unroll n: P[b, n, at(k.o*4 + n)] += 1;  C = the sum of P
     """
-    band, _ = stage.split(reduce_loops(stage)[0], nparts=plan.knob(stage, "bands", BANDS))
+    band, _ = stage.split(stage.reduce_loops[0], nparts=plan.knob(stage, "bands", BANDS))
     bands = partial_results(plan, stage, band, "private_copies")
     outer, *rest = _in_order(bands)
     row = fuse_all(bands, rest or [outer])
@@ -133,7 +134,7 @@ def private_copies(plan: Plan, stage: Stage) -> None:
     single = partial_results(plan, bands, neighbour, "private_copies")
     bands.parallel(bands.roots[bands.axis[0]])
     single.compute_at(bands, bands.roots[bands.axis[0]])
-    single.reorder(*reduce_loops(single), single.roots[single.axis[0]])
+    single.reorder(*single.reduce_loops, single.roots[single.axis[0]])
     single.unroll(single.roots[single.axis[0]])
     for sums in (bands, stage):
         *_, place, total = sums.loops

@@ -9,9 +9,9 @@ from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.visit import substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import analysis
-from autosched.space.rules.analysis import Access, long_lanes, powers
-from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, reduce_loops, rule, spatial_loops
+from autosched.space import analysis
+from autosched.space.analysis import Access, long_lanes, powers
+from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, rule
 from autosched.te.reducers import takes_any_order
 from autosched.te.tensor import IterVar, Tensor
 
@@ -80,14 +80,14 @@ def _is_sum(stage: Stage) -> bool:
     return bool(stage.reduce_axis) and not analysis.is_opaque(stage)
 
 
-def _vector_axis(stage: Stage, kind: str = "") -> IterVar | None:
-    """The axis, perhaps of a kind, along which most elements are read as neighbours: vectors go along it. Elements that
+def _vector_axis(stage: Stage) -> IterVar | None:
+    """The axis along which most elements are read as neighbours: vectors go along it. Elements that
     lie apart speak against it: the rows of a matrix count, and not the vector that it is multiplied by. Of a window
     that is shorter than the rows of results, vectors go along these."""
     found = analysis.accesses(stage)
     inner, outer = ([a for a in reversed(of) if analysis.length(a) != 1] for of in (stage.reduce_axis, stage.axis))
     is_long = outer and inner and analysis.iterations(outer[:1]) > analysis.iterations(inner)
-    axes = [a for a in ([*outer, *inner] if is_long else [*inner, *outer]) if a.kind == kind or not kind]
+    axes = [*outer, *inner] if is_long else [*inner, *outer]
     near = [a for a in axes if any(x.is_contiguous(a) for x in found)]
     return max(near, key=lambda axis: sum(_nearness(stage, x, axis) for x in found), default=None)
 
@@ -135,13 +135,13 @@ def pieces_of_rows(plan: Plan, stage: Stage) -> None:
     for i: for k: R[i] += A[i, k]   ->   parallel for p, i: Q[p, i] = sum of piece p;  R[i] = Q[0, i] + Q[1, i] + ..
     """
     searches = _chooses(stage) and _asks_first(plan)
-    loops = reduce_loops(stage)
+    loops = stage.reduce_loops
     if _rows_are_apart(plan, stage) and not analysis.has_fewer(stage.reduce_axis[:-1], PIECES[-1]):
         loops = loops[:-1]
     piece, _ = stage.split(fuse_all(stage, loops), nparts=plan.knob(stage, "pieces", PIECES))
     pieces = partial_results(plan, stage, piece, "pieces_of_rows")
     partial = None if searches else in_lanes(plan, pieces)
-    task = fuse_all(pieces, spatial_loops(pieces))
+    task = fuse_all(pieces, pieces.spatial_loops)
     if partial is not None:
         partial.compute_at(pieces, task)
     else:
@@ -151,7 +151,7 @@ def pieces_of_rows(plan: Plan, stage: Stage) -> None:
 
 def _search(plan: Plan, stage: Stage) -> None:
     """Vectors along the row of a reduction that ask together whether they change the result."""
-    _, lane = stage.split(fuse_all(stage, reduce_loops(stage)), factor=plan.knob(stage, "asked", (32, 64)))
+    _, lane = stage.split(fuse_all(stage, stage.reduce_loops), factor=plan.knob(stage, "asked", (32, 64)))
     stage.vectorize(lane)
 
 
@@ -162,7 +162,7 @@ def _asks_first(plan: Plan) -> bool:
 
 def _seldom_changes(plan: Plan, stage: Stage) -> bool:
     """Whether that is so of the points of rows, several of which are computed."""
-    return _along("reduce", stage) and bool(spatial_loops(stage)) and _chooses(stage)
+    return _along("reduce", stage) and bool(stage.spatial_loops) and _chooses(stage)
 
 
 def _chooses(stage: Stage) -> bool:
@@ -184,7 +184,7 @@ def lanes_that_change(plan: Plan, stage: Stage) -> None:
     first = _searches_before(plan, stage)[-1]
     known = plan.knob_of(first, "groups")
     groups = plan.knob(first, "groups", powers(1, 64)) if known is None else known
-    group, row = stage.split(fuse_all(stage, spatial_loops(stage)), factor=groups)
+    group, row = stage.split(fuse_all(stage, stage.spatial_loops), factor=groups)
     _search(plan, stage)
     stage.parallel(group)
     if stage is first:
@@ -220,10 +220,10 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
 
     for k: R[i] += A[i, k]   ->   for k.o: P[0:16] += A[i, k.o*16 : k.o*16+16];  R[i] = the sum of P[0:16]
     """
-    if not spatial_loops(stage):
+    if not stage.spatial_loops:
         reduce_rows(plan, stage)
         return
-    row = fuse_all(stage, spatial_loops(stage))
+    row = fuse_all(stage, stage.spatial_loops)
     together = any(not a.mentions(axis) for a in analysis.accesses(stage) for axis in analysis.long_axes(stage))
     sums = max(1, analysis.sums_of_a_row(stage))
     rows = [sums * n for n in ((1, 2, 4, 8) if together else (1, 2, 4))]
@@ -241,8 +241,8 @@ def _rows_in_lanes(plan: Plan, stage: Stage, group: Loop, row: Loop) -> None:
     """The rows of a group are added up in lanes together: what they share is loaded once."""
     partial = in_lanes(plan, stage, True)
     partial.compute_at(stage, group)
-    *spatial, lane = spatial_loops(partial)
-    partial.reorder(*reduce_loops(partial), *spatial, lane)
+    *spatial, lane = partial.spatial_loops
+    partial.reorder(*partial.reduce_loops, *spatial, lane)
     for x in spatial:
         partial.unroll(x)
     stage.unroll(row)
@@ -306,30 +306,30 @@ def rows_and_columns(plan: Plan, stage: Stage) -> None:
     n = analysis.length(columns.axis[0])
     lanes = lanes_knob(plan, columns, n)
     pieces, height = plan.knob(columns, "pieces", PIECES), plan.knob(columns, "height", (2, 4, 8))
-    piece, _ = columns.split(reduce_loops(columns)[0], nparts=pieces)
+    piece, _ = columns.split(columns.reduce_loops[0], nparts=pieces)
     bands = partial_results(plan, columns, piece, "rows_and_columns")
-    band, row = bands.split(reduce_loops(bands)[0], factor=height)
-    piece, column = spatial_loops(bands)
+    band, row = bands.split(bands.reduce_loops[0], factor=height)
+    piece, column = bands.spatial_loops
     _in_blocks(bands, [piece, band], bands.split(column, factor=lanes), row)
     plan.done[columns] = plan.done[rows] = "rows_and_columns"
     if n is None or n * columns.tensor.dtype.bytes < STRETCH:
-        piece, row = rows.split(spatial_loops(rows)[0], nparts=pieces)
+        piece, row = rows.split(rows.spatial_loops[0], nparts=pieces)
         band, row = rows.split(row, factor=height)
         rows.parallel(piece)
         partial = in_lanes(plan, rows, True)
         partial.compute_at(rows, band)
-        near, lane = spatial_loops(partial)
-        partial.reorder(*reduce_loops(partial), near, lane)
+        near, lane = partial.spatial_loops
+        partial.reorder(*partial.reduce_loops, near, lane)
         partial.unroll(near)
         rows.unroll(row)
         bands.compute_with(rows, band)
     else:
-        block, _ = rows.split(reduce_loops(rows)[0], factor=lanes)
+        block, _ = rows.split(rows.reduce_loops[0], factor=lanes)
         partial = partial_results(plan, rows, rows.loops[-1], "rows_and_columns", factor_axis=-1)
-        row, lane = spatial_loops(partial)
+        row, lane = partial.spatial_loops
         piece, row = partial.split(row, nparts=pieces)
         band, row = partial.split(row, factor=height)
-        (block,) = reduce_loops(partial)
+        (block,) = partial.reduce_loops
         _in_blocks(partial, [piece, band], (block, lane), row)
         bands.compute_with(partial, block)
         rows.vectorize(rows.loops[-1])
@@ -361,7 +361,7 @@ def bands_of_rows(plan: Plan, stage: Stage) -> None:
     """
     axis, read, feeds = _vector_axis(stage), _bytes_read(stage), _is_fed(plan, stage)
     at = stage.axis.index(axis) if axis is not None else -1
-    band, _ = stage.split(fuse_all(stage, reduce_loops(stage)), nparts=plan.knob(stage, "bands", PIECES))
+    band, _ = stage.split(fuse_all(stage, stage.reduce_loops), nparts=plan.knob(stage, "bands", PIECES))
     bands = partial_results(plan, stage, band, "bands_of_rows")
     _columns(plan, bands, bands.axis[at + 1], parallel=bands.loops[0], read=read, whole=feeds)
 
@@ -369,7 +369,7 @@ def bands_of_rows(plan: Plan, stage: Stage) -> None:
 def few_rows(plan: Plan, stage: Stage) -> None:
     """The loops of a stage that is computed for each few rows of a band: they are one vector, or added up together."""
     rows = plan.knob_of(stage.attach.stage, "rows") if stage.attach.stage is not None else None
-    spatial = spatial_loops(stage)
+    spatial = stage.spatial_loops
     if rows is None or not spatial:
         reduce_rows(plan, stage)
         return
@@ -405,9 +405,9 @@ def reduction_in_place(plan: Plan, stage: Stage) -> None:
 
     for i: for j: for k: R[i, j] += A[k, j, i]   ->   parallel for i, j: for k: R[i, j] += A[k, j, i]
     """
-    if spatial_loops(stage):
+    if stage.spatial_loops:
         _side_by_side(plan, stage)
-        stage.parallel(fuse_all(stage, [x for x in spatial_loops(stage) if x.kind == "serial"]))
+        stage.parallel(fuse_all(stage, [x for x in stage.spatial_loops if x.kind == "serial"]))
 
 
 def _side_by_side(plan: Plan, stage: Stage) -> None:
@@ -415,12 +415,12 @@ def _side_by_side(plan: Plan, stage: Stage) -> None:
 
     for i: for k: R[i] = f(R[i], A[i, k])   ->   for i.o: for k: unroll i.i: R[i.o*4 + i.i] = f(R[i.o*4 + i.i], ..)
     """
-    *outer, row = spatial_loops(stage)
+    *outer, row = stage.spatial_loops
     in_order = len(stage.body) > 1 or stage.body[0].dtype.is_float  # compilers add integers up in any order
     is_short = analysis.has_fewer(stage.reduce_axis, LONG_IN_ORDER) or analysis.has_fewer(stage.axis[-1:], BESIDE[0])
     if in_order and not is_short and stage.roots.get(stage.axis[-1]) is row:
         group, few = stage.split(row, factor=plan.knob(stage, "beside", BESIDE))
-        stage.reorder(*outer, group, *reduce_loops(stage), few)
+        stage.reorder(*outer, group, *stage.reduce_loops, few)
         stage.unroll(few)
 
 
@@ -471,8 +471,8 @@ def _columns(
     """Vectors of columns, and a few rows of what they are made of at a time; with `whole` all along these rows, so that
     what is made for them is made once."""
     column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
-    outer = [x for x in spatial_loops(stage) if x is not column and x is not parallel]
-    *slow, k = reduce_loops(stage)
+    outer = [x for x in stage.spatial_loops if x is not column and x is not parallel]
+    *slow, k = stage.reduce_loops
     n = analysis.length(axis) if axis is not None else None
     lanes = lanes_knob(plan, stage, n)
     block, lane = stage.split(column, factor=lanes)
@@ -522,18 +522,18 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
     axis = _vector_axis(stage)
     if axis is not None and axis.kind == "reduce" and may_be_cut(stage):
         partial = in_lanes(plan, stage)
-        spatial = spatial_loops(stage)
+        spatial = stage.spatial_loops
         if spatial:
             if stage.attach.kind == "root":
                 stage.parallel(spatial[0])
             partial.compute_at(stage, spatial[-1])
     elif axis is not None and axis.kind == "spatial":
         _, lane = stage.split(stage.roots[axis], factor=lanes_knob(plan, stage, analysis.length(axis)))
-        stage.reorder(*(x for x in spatial_loops(stage) if x is not lane), *reduce_loops(stage), lane)
+        stage.reorder(*(x for x in stage.spatial_loops if x is not lane), *stage.reduce_loops, lane)
         stage.vectorize(lane)
         if stage.attach.kind == "root" and len(stage.loops) > 2:
             stage.parallel(stage.loops[0])
-    elif spatial_loops(stage) and stage.attach.kind == "root":
+    elif stage.spatial_loops and stage.attach.kind == "root":
         _side_by_side(plan, stage)
         stage.parallel(stage.loops[0])
 
@@ -543,7 +543,7 @@ def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:
     several registers of them, unless it is added up together `with_others`."""
     last = stage.reduce_axis[-1]
     apart = _rows_are_apart(plan, stage)
-    k = stage.roots[last] if apart else fuse_all(stage, reduce_loops(stage))
+    k = stage.roots[last] if apart else fuse_all(stage, stage.reduce_loops)
     n = analysis.length(last) if apart or len(stage.reduce_axis) == 1 else None
     widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
     if apart:
@@ -557,8 +557,8 @@ def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:
         widths = chains or widths
     stage.split(k, factor=plan.knob(stage, "partial", widths))
     partial = partial_results(plan, stage, stage.loops[-1], "lanes_of_sums", factor_axis=-1)
-    *spatial, lane = spatial_loops(partial)
-    partial.reorder(*spatial, *reduce_loops(partial), lane)
+    *spatial, lane = partial.spatial_loops
+    partial.reorder(*spatial, *partial.reduce_loops, lane)
     partial.vectorize(lane)
     stage.vectorize(stage.loops[-1])
     return partial

@@ -27,8 +27,8 @@ from autosched.ir.expr import floordiv, is_const
 from autosched.ir.visit import post_order, reads
 from autosched.schedule.primitives.new_stages import BYTES, factors_of_parts
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import analysis
-from autosched.space.rules.analysis import Access, divisors, lanes, length, powers, tiles
+from autosched.space import analysis
+from autosched.space.analysis import Access, divisors, lanes, length, powers, tiles
 from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import IterVar, Tensor
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autosched.schedule.stage import Loop, Stage
-from autosched.space.rules import analysis, rows
-from autosched.space.rules.analysis import Access, powers
+from autosched.space import analysis
+from autosched.space.analysis import Access, powers
+from autosched.space.rules import rows
 from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor

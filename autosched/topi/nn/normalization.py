@@ -34,15 +34,17 @@ def moments(data: Tensor, axes: Sequence[int], name: str = "T_moments") -> tuple
     """Return the mean and the variance over `axes`, in the type of sums. The variance takes a pass of its own."""
     chosen = axes_of(data, list(axes), "topi.nn.moments")
     centre = mean(data, chosen, dtype=accumulator(data.dtype))
-    return centre, _variance(data, chosen, centre, f"{name}_square")
+    return centre, mean_square(data, chosen, f"{name}_square", centre)
 
 
-def _variance(data: Tensor, axes: Sequence[int], centre: Tensor, name: str) -> Tensor:
-    """The mean square of what lies off the centre, over `axes`."""
+def mean_square(data: Tensor, axes: Sequence[int], name: str, centre: Tensor | None = None) -> Tensor:
+    """The mean over `axes` of the squares of elements, or of what lies off the centre, in the type of sums."""
+    sums = accumulator(data.dtype)
 
     def squared(*i: Expr) -> Expr:
-        rest = [e for k, e in enumerate(i) if k not in axes]
-        return (data(*i).astype(centre.dtype) - centre(*rest)) * (data(*i).astype(centre.dtype) - centre(*rest))
+        e = data(*i).astype(sums)
+        off = e if centre is None else e - centre(*(x for k, x in enumerate(i) if k not in axes))
+        return off * off
 
     return mean(te.compute(data.shape, squared, name=name, tag="injective"), list(axes))
 
@@ -101,13 +103,7 @@ def group_norm(
 def rms_norm(data: Tensor, weight: Tensor, axis: object, epsilon: float = 1e-5) -> Tensor:
     """Divide by the root of the mean of squares over `axis`, and scale."""
     axes = axes_of(data, axis, "topi.nn.rms_norm")
-    sums = accumulator(data.dtype)
-
-    def squared(*i: Expr) -> Expr:
-        return data(*i).astype(sums) * data(*i).astype(sums)
-
-    square = te.compute(data.shape, squared, name="T_rms_square", tag="injective")
-    power = mean(square, axes)
+    sums, power = accumulator(data.dtype), mean_square(data, axes, "T_rms_square")
 
     def body(*i: Expr) -> object:
         rest = [e for k, e in enumerate(i) if k not in axes]

@@ -120,6 +120,8 @@ def test_file_round_trip(artifact: Artifact, tmp_path: Path) -> None:
     artifact.save(path)
     assert Artifact.load(path) == artifact
     assert [p.name for p in tmp_path.iterdir()] == ["stencil.artifact"]  # no temporary file stays
+    (tmp_path / "other").touch()
+    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode  # who may read other files may read this one
 
 
 def test_damaged_files_are_refused(artifact: Artifact, tmp_path: Path) -> None:

@@ -22,10 +22,13 @@ from edges import (
     compared,
     edges,
     finfo,
+    floored,
     on_floats,
     on_integers,
     on_one_float,
     pairs,
+    truncated,
+    wrap,
 )
 from edges import converted as exactly_converted
 from index_fuzz import values
@@ -81,11 +84,6 @@ def samples(of: DType) -> list[int | float | bool]:
     ]
 
 
-def wrap(value: int, of: DType) -> int:
-    wrapped = value % (1 << of.bits)
-    return wrapped - (1 << of.bits) if of.kind == "int" and wrapped > of.max else wrapped
-
-
 def folded(e: Expr) -> int | float | bool:
     """The value of an expression over constants: folded, or an int32 that is exact until it is a value."""
     if e.op == "const":
@@ -101,24 +99,16 @@ def same(got: object, expected: object) -> bool:
     return type(got) is type(expected) and got == expected
 
 
-def _floor(a: int, b: int) -> int:
-    return a // b if b else 0
-
-
-def _trunc(a: int, b: int) -> int:
-    return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
-
-
 #: builder, on integers, on floats
 BINARY: dict[str, tuple[Callable[..., Expr], Callable[..., int] | None, Callable[..., object] | None]] = {
     "+": (lambda a, b: a + b, lambda a, b: a + b, np.add),
     "-": (lambda a, b: a - b, lambda a, b: a - b, np.subtract),
     "*": (lambda a, b: a * b, lambda a, b: a * b, np.multiply),
-    "/": (divide, _trunc, np.divide),
-    "floordiv": (floordiv, _floor, np.floor_divide),
-    "floormod": (floormod, lambda a, b: a - b * _floor(a, b) if b else 0, np.remainder),
-    "truncdiv": (truncdiv, _trunc, None),
-    "truncmod": (truncmod, lambda a, b: a - b * _trunc(a, b) if b else 0, np.fmod),
+    "/": (divide, truncated, np.divide),
+    "floordiv": (floordiv, floored, np.floor_divide),
+    "floormod": (floormod, lambda a, b: a - b * floored(a, b) if b else 0, np.remainder),
+    "truncdiv": (truncdiv, truncated, None),
+    "truncmod": (truncmod, lambda a, b: a - b * truncated(a, b) if b else 0, np.fmod),
     "min": (minimum, min, np.minimum),
     "max": (maximum, max, np.maximum),
     "&": (lambda a, b: a & b, lambda a, b: a & b, None),

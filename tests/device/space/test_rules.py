@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
+from generated_spaces import LLVM, check, planned
 
 from autosched import te
 from autosched.codegen import compile_function
@@ -13,23 +13,10 @@ from autosched.errors import LowerError, UsageError, WorkloadError
 from autosched.lowering.pipeline import lower_structure
 from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.module import Module
-from autosched.schedule.schedule import create_schedule
-from autosched.space.rules import Plan, cpu_rules, rule
-from autosched.space.rules.engine import Walk
+from autosched.space.rules import rule
 from autosched.space.workload import Workload, template, workload
 from autosched.target import Target
 from autosched.topi import nn
-
-LLVM = Target.parse("llvm -threads=2").with_limits(
-    vector_bytes=32, vector_registers=16, l1_bytes=32 << 10, l2_bytes=512 << 10, l3_bytes=8 << 20
-)
-
-
-def planned(*args, structure="SSRSRS", **choices):
-    s = create_schedule(list(args)).with_choices(choices)
-    plan = Plan(s, LLVM, structure)
-    Walk(plan, cpu_rules()).finish()
-    return plan
 
 
 def by_name(plan):
@@ -195,24 +182,7 @@ def test_the_structure_of_tiles_is_a_parameter() -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_sketches_compute_what_the_definition_says(name: str) -> None:
     args = PROGRAMS[name]()
-    w = Workload("w", args)
-    sizes = {"h": 13, "w": 29} if w.size_names() else {}
-    inputs = w.sample_inputs(sizes)
-    wanted = w.reference(inputs)
-    space = w.search_space(LLVM, sizes)
-    assert not space.untraced
-    rng = np.random.default_rng(1)
-    chosen = rng.permutation(len(space.sketches))[:2]
-    for sketch in (space.sketches[i] for i in chosen):
-        assert not sketch.failure
-        points = sketch.valid_points
-        assert points.count, sketch.name
-        knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
-        module = Module(compile_function(sketch.structure.bind(knobs), LLVM), LLVM)
-        got = module(*inputs)
-        for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
-            wrong = compare(a, b, *allowed_error(b, None, None))
-            assert not wrong, f"{sketch.name} with {knobs}: {wrong}"
+    check(args, most=2, sizes={"h": 13, "w": 29} if Workload("w", args).size_names() else {})
 
 
 def test_a_long_pipeline_has_few_sketches() -> None:
@@ -319,20 +289,7 @@ OPENCL_CPU = OPENCL.with_limits(is_cpu=1, compute_units=LLVM.num_threads, **MACH
 @pytest.mark.parametrize("target", [OPENCL, OPENCL_CPU], ids=["gpu", "cpu"])
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("ten stencils", "attention")])
 def test_sketches_for_kernels_compute_what_the_definition_says(name: str, target: Target) -> None:
-    w = Workload("w", PROGRAMS[name]())
-    inputs = w.sample_inputs()
-    wanted = w.reference(inputs)
-    space = w.search_space(target, {})
-    assert not space.untraced
-    rng = np.random.default_rng(2)
-    sketch = space.sketches[int(rng.integers(len(space.sketches)))]
-    points = sketch.valid_points
-    assert points.count, sketch.name
-    knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
-    got = Module(compile_function(sketch.structure.bind(knobs), target), target)(*inputs)
-    for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
-        wrong = compare(a, b, *allowed_error(b, None, None))
-        assert not wrong, f"{sketch.name} with {knobs}: {wrong}"
+    check(PROGRAMS[name](), most=1, target=target)
 
 
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("ten stencils", "attention")])

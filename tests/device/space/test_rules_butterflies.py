@@ -7,19 +7,11 @@ import random
 
 import numpy as np
 import pytest
-from test_rules_cpu import LLVM, check
+from generated_spaces import LLVM, check, walked
 
 from autosched import te
 from autosched.ir.stmt import Allocate, walk
 from autosched.lowering.pipeline import lower_structure
-from autosched.schedule import create_schedule
-from autosched.space.rules.generate import generated
-
-
-def planned(*args):
-    found = generated(LLVM).walk(create_schedule(list(args)), LLVM)
-    found.finish()
-    return found.plan
 
 
 def hadamard(rows=5, n=64, down=False):
@@ -85,7 +77,7 @@ def bitonic(rows=3, n=16):
     "args", [hadamard(), hadamard(down=True), fourier(), bitonic()], ids=["up", "down", "fourier", "bitonic"]
 )
 def test_butterflies_in_registers(args):
-    plan = planned(*args)
+    plan = walked(*args)
     assert plan.done[plan.s[args[-1]]] == "butterflies"
     inside = [x for x in plan.s.stages if x.scope == "local"]
     assert inside and all(x.attach.kind == "at" for x in inside)
@@ -94,7 +86,7 @@ def test_butterflies_in_registers(args):
 
 def test_a_group_computes_each_element_once():
     args = hadamard()
-    plan = planned(*args)
+    plan = walked(*args)
     local = {x.name for x in plan.s.stages if x.scope == "local"}
     sizes = {}
     for s in walk(lower_structure(plan.s, args, LLVM).function.body):

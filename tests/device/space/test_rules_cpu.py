@@ -4,50 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from generated_spaces import LLVM, check, planned
 
 from autosched import te
 from autosched.codegen import compile_function
 from autosched.lowering import lower_structure
-from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.module import Module
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.schedule import create_schedule
-from autosched.space.rules import Plan, cpu_rules, sums
-from autosched.space.rules.engine import Walk
+from autosched.space.rules import cpu_rules, sums
 from autosched.space.workload import Workload
-from autosched.target import Target
 from autosched.testing.case import operations
 from autosched.topi import nn
-
-LLVM = Target.parse("llvm -threads=2").with_limits(
-    vector_bytes=32, vector_registers=16, l1_bytes=32 << 10, l2_bytes=512 << 10, l3_bytes=8 << 20
-)
-
-
-def planned(*args, **choices):
-    plan = Plan(create_schedule(list(args)).with_choices(choices), LLVM, "SSRSRS")
-    Walk(plan, cpu_rules()).finish()
-    return plan
-
-
-def check(args, most=6, sizes=None):
-    """Some points of every sketch, against the reference."""
-    w = Workload("w", args)
-    inputs = w.sample_inputs(sizes or {})
-    wanted = w.reference(inputs)
-    space = w.search_space(LLVM, sizes or {})
-    assert not space.untraced
-    rng = np.random.default_rng(3)
-    for sketch in (space.sketches[i] for i in rng.permutation(len(space.sketches))[:most]):
-        assert not sketch.failure, sketch.failure
-        points = sketch.valid_points
-        assert points.count, sketch.name
-        knobs = sketch.values(points.rows([int(rng.integers(points.count))])[0])
-        got = Module(compile_function(sketch.structure.bind(knobs), LLVM), LLVM)(*inputs)
-        for a, b in zip(got if isinstance(got, (tuple, list)) else [got], wanted, strict=True):
-            wrong = compare(a, b, *allowed_error(b, None, None))
-            assert not wrong, f"{sketch.name} with {knobs}: {wrong}"
-    return space
 
 
 def smaller(height=11, width=34, times=2, channels=3):

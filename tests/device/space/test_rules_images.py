@@ -6,45 +6,24 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from generated_spaces import LLVM, check_point, planned
 
 from autosched import te
-from autosched.codegen import compile_function
-from autosched.measure.verify import allowed_error, compare
-from autosched.runtime.module import Module
-from autosched.schedule.schedule import create_schedule
-from autosched.space.rules import Plan, cpu_rules
-from autosched.space.rules.engine import Walk
 from autosched.space.workload import Workload
-from autosched.target import Target
 from autosched.te import Tensor
-
-LLVM = Target.parse("llvm -threads=2").with_limits(
-    vector_bytes=32, vector_registers=16, l1_bytes=32 << 10, l2_bytes=512 << 10, l3_bytes=8 << 20
-)
-
-
-def planned(args: list[Tensor], **choices: object) -> Plan:
-    plan = Plan(create_schedule(args).with_choices(choices), LLVM, "SSRSRS")
-    Walk(plan, cpu_rules()).finish()
-    return plan
 
 
 def check(args: list[Tensor], names: tuple[str, ...]) -> None:
     """Some points of the sketches with these words in their names, against the reference."""
     w = Workload("w", args)
     inputs = w.sample_inputs({})
-    (wanted,) = w.reference(inputs)
+    wanted = w.reference(inputs)
     rng = np.random.default_rng(3)
     sketches = [x for x in w.search_space(LLVM, {}).sketches if any(n in x.name for n in names)]
     assert len(sketches) >= len(names)
     for sketch in sketches:
-        assert not sketch.failure, sketch.failure
-        valid = sketch.valid_points
-        for at in rng.integers(valid.count, size=2):
-            knobs = sketch.values(valid.rows([int(at)])[0])
-            got = Module(compile_function(sketch.structure.bind(knobs), LLVM), LLVM)(*inputs)
-            wrong = compare(got, wanted, *allowed_error(wanted, None, None))
-            assert not wrong, f"{sketch.name} with {knobs}: {wrong}"
+        for _ in range(2):
+            check_point(sketch, rng, inputs, wanted)
 
 
 def mosaic(height: int = 22, width: int = 40) -> list[Tensor]:
@@ -78,7 +57,7 @@ STORED = {"blurred_at": "strip", "curved_at": "task", "clean_at": "task"}
 
 
 def test_what_channels_of_a_pixel_share_is_computed_once_where_it_is_used() -> None:
-    plan = planned(mosaic(), **STORED)
+    plan = planned(*mosaic(), **STORED)
     found = {stage.name: rule for stage, rule in plan.done.items()}
     assert {found[n] for n in ("side", "tall", "rgb")} == {"always_inline"}
     made = plan.s["curved"]
@@ -87,7 +66,7 @@ def test_what_channels_of_a_pixel_share_is_computed_once_where_it_is_used() -> N
 
 def test_pixels_that_are_stored_are_rows_for_who_reads_them() -> None:
     """Of the channels that differ, in a stage that is not inlined, `out` knows nothing."""
-    found = {stage.name: rule for stage, rule in planned(mosaic()).done.items()}
+    found = {stage.name: rule for stage, rule in planned(*mosaic()).done.items()}
     assert found["out"] == "whole_rows"
 
 
@@ -100,7 +79,7 @@ def test_sketches_of_a_mosaic_are_right() -> None:
 
 def test_integers_that_are_computed_are_no_padding() -> None:
     """Lanes of one are for borders that are copied and filled in."""
-    plan = planned(mosaic(), **STORED)
+    plan = planned(*mosaic(), **STORED)
     assert 1 not in plan.s.knobs["clean_lanes"].values
 
 
@@ -117,12 +96,12 @@ def blurs(height: int, width: int, times: int = 5) -> list[Tensor]:
 
 
 def test_stages_before_their_readers_have_rows_written_out() -> None:
-    plan = planned(blurs(40, 48), b4_stores_every=1, b4_stores_at="root")
+    plan = planned(*blurs(40, 48), b4_stores_every=1, b4_stores_at="root")
     assert [x.kind for x in plan.s["b0"].loops] == ["parallel", "serial", "serial", "unroll", "vectorize"]
 
 
 def test_each_task_of_a_long_pipeline_makes_the_rows_that_it_needs() -> None:
-    plan = planned(blurs(40, 48), b4_stores_every=1, b4_stores_at="task")
+    plan = planned(*blurs(40, 48), b4_stores_every=1, b4_stores_at="task")
     task = next(p.loop for p in plan.places[plan.s["b4"]] if p.name == "task")
     assert [plan.s[f"b{i}"].attach.loop for i in range(4)] == [task] * 4
 
@@ -144,7 +123,7 @@ def halvings(n: int, times: int = 3) -> list[Tensor]:
 
 def test_what_one_row_is_made_of_is_made_row_by_row() -> None:
     """For stages before their readers, too: of `down`, every second row is needed."""
-    plan = planned(halvings(256), half2_stores_every=1, half2_stores_at="root")
+    plan = planned(*halvings(256), half2_stores_every=1, half2_stores_at="root")
     s = plan.s
     assert [s[f"half{i}"].attach.kind for i in range(2)] == ["root"] * 2
     assert [s[f"down{i}"].attach.stage for i in range(3)] == [s[f"half{i}"] for i in range(3)]

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from test_rules_cpu import LLVM, check
+from generated_spaces import check, walked
 
 from autosched import te
-from autosched.schedule import create_schedule
-from autosched.space.rules.generate import generated
-
-
-def planned(*args):
-    walk = generated(LLVM).walk(create_schedule(list(args)), LLVM)
-    walk.finish()
-    return walk.plan
 
 
 def between(n, m, d=3):
@@ -55,20 +47,20 @@ def batches(b=3, n=53):
 
 @pytest.mark.parametrize("args", [forces(), nearest(), batches()], ids=["forces", "nearest", "batches"])
 def test_partners_one_after_the_other(args):
-    plan = planned(*args)
+    plan = walked(*args)
     assert plan.done[plan.s[args[-1]]] == "sums_of_pairs"
     assert {plan.done[x] for x in plan.s.stages if x.reduce_axis and not x.is_output} <= {"cache_write"}
     check(args)
 
 
 def test_what_is_done_with_the_sums_is_done_in_registers():
-    plan = planned(*scaled_potential())
+    plan = walked(*scaled_potential())
     assert plan.done[plan.s["sums"]] == "sums_of_pairs"
     check(scaled_potential(), sizes={"n": 45})
 
 
 def test_parts_of_a_tuple_do_not_compute_a_pair_twice():
-    plan = planned(*nearest())
+    plan = walked(*nearest())
     assert plan.s["square"].scope == "local" and plan.s["square"].attach.kind == "at"
 
 
@@ -98,5 +90,5 @@ def shifted(n=64):
 
 @pytest.mark.parametrize("args", [a_product(), rows(), kept_pairs(), shifted()], ids=["a", "r", "k", "s"])
 def test_other_sums_are_left_to_other_rules(args):
-    plan = planned(*args)
+    plan = walked(*args)
     assert "sums_of_pairs" not in plan.done.values()

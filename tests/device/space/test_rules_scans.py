@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_rules_cpu import LLVM, check
+from generated_spaces import LLVM, check, planned_written_out
 
 from autosched import te, topi
 from autosched.ir.stmt import Allocate, walk
 from autosched.lowering import lower_structure
 from autosched.measure.verify import allowed_error, compare
 from autosched.runtime.interpreter import interpret
-from autosched.schedule.schedule import create_schedule
-from autosched.space.rules import Plan, cpu_rules
-from autosched.space.rules.engine import Walk
-from autosched.space.rules.inline import write_out_stencils
 from autosched.space.workload import Workload
 from autosched.target import Target
 
 OPENCL = Target.parse("opencl")
-
-
-def planned(*args, **choices):
-    s = create_schedule(list(args)).with_choices(choices)
-    write_out_stencils(s)
-    plan = Plan(s, LLVM, "SSRSRS")
-    Walk(plan, cpu_rules()).finish()
-    return plan
 
 
 def fields(n=40, steps=5, dtype="float32"):
@@ -219,7 +207,7 @@ def test_kernels_compute_what_the_definition_says(name):
 
 def test_what_is_made_of_neighbours_along_a_row_is_turned_with_it():
     """Clamps at the border do not hide that squares of it are rows of squares."""
-    plan = planned(*run_numbers())
+    plan = planned_written_out(*run_numbers())
     turned = [x for x in plan.s.stages if x.name == "T_transpose"]
     assert [x.attach.kind for x in turned] == ["at"]
 
@@ -237,7 +225,7 @@ def test_rods_of_any_length(n):
 
 
 def test_a_step_that_looks_around_is_in_vectors():
-    plan = planned(*fields())
+    plan = planned_written_out(*fields())
     assert plan.done[plan.s["fields"]] == "scan_in_steps"
     assert plan.done[plan.s["around"]] == "inline_in_a_step"  # a sum of few neighbours, written out
     assert plan.done[plan.s["root"]] == "step_in_rows"  # dear, and used twice: stored for the step
@@ -247,38 +235,38 @@ def test_a_step_that_looks_around_is_in_vectors():
 
 @pytest.mark.parametrize(("n", "ways"), [(40, None), (128, ("in parallel", "alone")), (1024, None)])
 def test_threads_share_long_steps_only(n, ways):
-    plan = planned(*fields(n))
+    plan = planned_written_out(*fields(n))
     assert plan.s.choices_seen.get("fields_step") == ways
     kinds = [x.kind for x in plan.s["new_u"].loops]
     assert ("parallel" in kinds) == (n > 40)
 
 
 def test_several_states_side_by_side():
-    plan = planned(*orbit(), orbit_at="root")
+    plan = planned_written_out(*orbit(), orbit_at="root")
     assert plan.done[plan.s["orbit"]] == "scan_side_by_side"
     assert plan.s["orbit"].loops[0].kind == "parallel"
     assert plan.s["next"].loops[-1].kind == plan.s["stay"].loops[-1].kind == "vectorize"
 
 
 def test_inputs_that_lie_across_are_turned_for_each_strip():
-    plan = planned(*smoothed())
+    plan = planned_written_out(*smoothed())
     for copy, scan in (("image.global", "across"), ("across.global", "result")):
         assert plan.s[copy].attach.stage is plan.s[scan]
         assert [x.kind for x in plan.s[copy].loops][-2:] == ["unroll", "vectorize"]
     # what a step reads in two ways, at its own time and before, is one copy
-    copies = [x.name for x in planned(*smoothed(20, 18, 1)).s.stages if x.name.endswith(".global")]
+    copies = [x.name for x in planned_written_out(*smoothed(20, 18, 1)).s.stages if x.name.endswith(".global")]
     assert copies == ["image.global", "across.global"]
 
 
 def test_few_rows_are_not_turned_nor_what_is_read_both_ways():
-    assert not any(x.name.endswith(".global") for x in planned(*across_the_step()).s.stages)
-    assert not any(x.name.endswith(".global") for x in planned(*smoothed(9, 40)).s.stages)
-    assert not any(x.name.endswith(".global") for x in planned(*smoothed(40, 9)).s.stages)
+    assert not any(x.name.endswith(".global") for x in planned_written_out(*across_the_step()).s.stages)
+    assert not any(x.name.endswith(".global") for x in planned_written_out(*smoothed(9, 40)).s.stages)
+    assert not any(x.name.endswith(".global") for x in planned_written_out(*smoothed(40, 9)).s.stages)
 
 
 def test_sums_along_rows_go_on_block_by_block():
     """Squares of what is read and of what is stored are turned in registers, and the state stays there between them."""
-    plan = planned(*row_sums())
+    plan = planned_written_out(*row_sums())
     turned, scan, result = (plan.s[x] for x in ("T_transpose", "cumsum", "T_transpose_1"))
     assert scan.attach.loop is turned.attach.loop is result.loops[-3], "a block of times"
     assert scan.store.loop is result.loops[-4], "a strip of rows"
@@ -289,7 +277,7 @@ def test_sums_along_rows_go_on_block_by_block():
 
 def test_scans_read_backwards_are_made_at_once():
     x, reversed_sums = backward_sums()
-    plan = planned(x, reversed_sums)
+    plan = planned_written_out(x, reversed_sums)
     assert plan.s["sums"].store.loop is None
     check((x, reversed_sums), most=4)
 
@@ -305,7 +293,7 @@ def backward_sums(rows=24, columns=40):
 
 @pytest.mark.parametrize("at", ["task", "root"])
 def test_sums_over_earlier_times_are_in_vectors_of_places(at):
-    plan = planned(*solved(), found_at=at)
+    plan = planned_written_out(*solved(), found_at=at)
     assert plan.done[plan.s["known"]] == "sums_over_states"  # no sum of neighbours: as many terms as the time says
     assert [x.kind for x in plan.s["known"].loops][-1] == "vectorize"
     turned, scan = plan.s["lower.global"], plan.s["found"]
@@ -324,17 +312,19 @@ def second_order(n=40, channels=300):
 
 
 def test_states_that_nobody_wants_stay_in_registers():
-    widths = planned(*second_order()).s.knobs["filtered_width"].values
+    widths = planned_written_out(*second_order()).s.knobs["filtered_width"].values
     assert max(widths) * 4 == 16 * LLVM.limits["vector_bytes"]
     x = te.placeholder((40, 300), name="x")
-    assert max(planned(x, topi.cumsum(x, axis=0)).s.knobs["cumsum_width"].values) == 1024
-    assert planned(*orbit(steps=20)).decided["orbit_at"] == "vector"  # long: only its last time is read elsewhere
+    assert max(planned_written_out(x, topi.cumsum(x, axis=0)).s.knobs["cumsum_width"].values) == 1024
+    assert (
+        planned_written_out(*orbit(steps=20)).decided["orbit_at"] == "vector"
+    )  # long: only its last time is read elsewhere
     check(second_order(), most=3)
 
 
 def test_rows_of_steps_that_ask_for_borders_have_several_vectors():
     for n, widths in ((16, (8,)), (64, (8, 16)), (5000, (8, 16, 32))):
-        knob = planned(*heat(n)).s.knobs.get("states_lanes")
+        knob = planned_written_out(*heat(n)).s.knobs.get("states_lanes")
         assert (knob.values if knob else (8,)) == widths, n
 
 
@@ -354,7 +344,7 @@ def test_tiles_of_a_large_state_take_several_steps() -> None:
     assert {1, 2, 4} <= {s.schedule().choices_made.get("states_times") for s in space.sketches}
     small = Workload("small", heat(64)).search_space(LLVM, {})
     assert not any("states_times" in s.schedule().choices_made for s in small.sketches)
-    plan = planned(*args, states_times=4)
+    plan = planned_written_out(*args, states_times=4)
     early = [plan.s[f"step.{n}"] for n in (1, 2, 3)]
     assert {plan.done[x] for x in early} == {"steps_in_tiles"}
     assert all(x.attach.stage is plan.s["step"] for x in early)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_rules_cpu import check
-from test_rules_scans import planned
+from generated_spaces import check, planned_written_out
 
 from autosched import te
 
@@ -102,39 +101,39 @@ def test_steps_compute_what_the_definition_says(name):
 
 
 def test_weights_that_lie_across_are_turned_once():
-    plan = planned(*cells())
+    plan = planned_written_out(*cells())
     assert plan.done[plan.s["kept"]] == "products_in_a_step"
     turned = plan.s["u.global"]
     assert turned.attach.kind == "root" and plan.s.scans.step_of(turned) is None
     assert [x.kind for x in plan.s["kept.local"].loops][-1] == "vectorize"
     # nor are they where they lie along the states already, nor in few steps, whose rows are added up in lanes
-    assert "u.global" not in {x.name for x in planned(*cells(turned=True)).s.stages}
-    few = planned(*cells(5))
+    assert "u.global" not in {x.name for x in planned_written_out(*cells(turned=True)).s.stages}
+    few = planned_written_out(*cells(5))
     assert "u.global" not in {x.name for x in few.s.stages}
     assert few.done[few.s["kept"]] == "lanes_in_a_step"
 
 
 def test_what_the_state_has_no_part_in_is_made_before_the_scan():
-    plan = planned(*cells())
+    plan = planned_written_out(*cells())
     assert plan.done[plan.s["fed"]] == "multi_level_tiling"
     assert plan.s["fed"].attach.kind == "root"
 
 
 def test_a_state_that_is_a_sum_has_sums_of_its_own():
-    plan = planned(*chain())
+    plan = planned_written_out(*chain())
     assert plan.done[plan.s["update"]] == plan.done[plan.s["begin"]] == "sums_before_the_state"
     assert plan.done[plan.s["update.global"]] == "products_in_a_step"
     assert plan.s.scans.step_of(plan.s["begin.global"]) is None
 
 
 def test_a_norm_is_added_up_in_lanes():
-    plan = planned(*power(70))
+    plan = planned_written_out(*power(70))
     assert plan.done[plan.s["norm"]] == "lanes_in_a_step"
     assert [x.kind for x in plan.s["norm.rf"].loops][-1] == "vectorize"
 
 
 def test_sequences_of_a_batch_take_steps_together():
-    plan = planned(*cells(batch=20), cells_at="root")
+    plan = planned_written_out(*cells(batch=20), cells_at="root")
     assert plan.done[plan.s["cells"]] == "scan_side_by_side"
     assert [x.name for x in plan.s["cells"].loops][-2:] == ["cells.i1.inner", "cells.i2"]
     assert "parallel" not in {x.kind for x in plan.s["kept"].loops}
@@ -143,7 +142,7 @@ def test_sequences_of_a_batch_take_steps_together():
 
 @pytest.mark.parametrize(("states", "ways"), [(40, None), (500, ("in parallel", "alone")), (3000, None)])
 def test_threads_share_long_products_and_not_what_is_done_with_them(states, ways):
-    plan = planned(*cells(20, 20, states))
+    plan = planned_written_out(*cells(20, 20, states))
     assert plan.s.choices_seen.get("cells_step") == ways
     assert ("parallel" in {x.kind for x in plan.s["kept"].loops}) == (states > 40)
     assert "parallel" not in {x.kind for x in plan.s["update"].loops}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_rules_cpu import LLVM, check, planned
+from generated_spaces import LLVM, check, planned
 
 from autosched import te
 from autosched.space.features import FEATURE_NAMES

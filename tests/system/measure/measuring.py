@@ -65,3 +65,11 @@ def no_traces(folder: Path) -> Iterator[Callable[..., Measurer]]:
             measurer.close()
         assert (children(), open_fds()) == before
         assert list(folder.iterdir()) == []
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie nobody has reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from measuring import no_traces
+from measuring import is_alive, no_traces
 
 from autosched.measure import Job, Measurement
 
@@ -121,11 +121,4 @@ def test_what_a_candidate_leaves_behind_is_ended(name: str, tmp_path: Path) -> N
         assert left.status == {"daemon": "ok", "daemon_and_segv": "crash", "bare_daemon": "timeout"}[name]
         assert honest.status == "ok"
         pid = int((measurer.context.session.path / "daemon").read_text())
-        assert not is_running(pid)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+        assert not is_alive(pid)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from measuring import HERE
+from measuring import HERE, is_alive
 
 from autosched.measure import Job, Measurer
 
@@ -60,16 +60,9 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str
 def assert_gone(pids: list[int]) -> None:
     assert len(pids) == 3
     end = time.monotonic() + 20
-    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists() and not _is_zombie(pid)]:
+    while left := [pid for pid in pids if is_alive(pid)]:
         assert time.monotonic() < end, left
         time.sleep(0.01)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 @pytest.mark.parametrize("sketch", ["hang_with_gil", "deaf"])

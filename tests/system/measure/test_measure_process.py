@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring import children, open_fds
+from measuring import children, is_alive, open_fds
 
 from autosched.measure import proc, process
 from autosched.measure.proc import CpuSeconds, cpu_seconds
@@ -51,14 +51,6 @@ def works(worker: WorkerProcess) -> bool:
     if not worker.running:
         worker.start()
     return ask(worker, do="echo", value=5).reply == {"got": 5}
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie nobody has reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def test_question_and_answer(worker: WorkerProcess) -> None:

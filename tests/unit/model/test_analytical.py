@@ -9,7 +9,7 @@ import pytest
 
 from autosched.errors import UsageError
 from autosched.model import CostModel, make_model, prior_for
-from autosched.model.analytical import NEEDED, AnalyticalModel, Core
+from autosched.model.analytical import NEEDED, AnalyticalModel, Core, GpuKernelModel
 from autosched.simulate.recorded import find_space, list_spaces
 from autosched.space.features import FEATURE_NAMES
 from autosched.space.features.names import PLAIN
@@ -80,8 +80,9 @@ def test_what_costs_none():
     assert seconds(core=replace(CORE, units=4)) == pytest.approx(seconds() / 2, rel=0.02)
 
 
-def test_zeros_and_extremes_are_finite():
-    model = AnalyticalModel(FEATURE_NAMES)
+@pytest.mark.parametrize("kind", [AnalyticalModel, GpuKernelModel])
+def test_zeros_and_extremes_are_finite(kind):
+    model = kind(FEATURE_NAMES)
     rows = np.concatenate([np.zeros((1, len(FEATURE_NAMES))), np.full((1, len(FEATURE_NAMES)), 100.0)])
     assert np.isfinite(model.seconds(rows)).all() and (model.seconds(rows) > 0).all()
     assert len(model.seconds(rows[:0])) == 0

@@ -13,6 +13,7 @@ from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import accumulator, axis_of, broadcast_shapes, same
 from autosched.topi.elementwise import stretched
+from autosched.topi.nn.normalization import mean_square
 
 
 def _computed(node: Node, shape: Sequence[Expr], body: Callable[..., object], name: str) -> Tensor:
@@ -115,11 +116,7 @@ def _stash_type(node: Node) -> object:
 @operator("RMSNormalization")
 def rms_normalization(node: Node, x: Tensor, scale: Tensor) -> Tensor:
     axes, sums = _last_axes(node, x), accumulator(x.dtype)
-
-    def squared(*i: Expr) -> Expr:
-        return x(*i).astype(sums) * x(*i).astype(sums)
-
-    power = topi.mean(te.compute(x.shape, squared, name="T_rms_square", tag="injective"), axes)
+    power = mean_square(x, axes, "T_rms_square")
 
     def body(*i: Expr) -> Expr:
         mean = power(*(e for k, e in enumerate(i) if k not in axes))

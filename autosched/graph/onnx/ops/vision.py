@@ -102,7 +102,7 @@ def roi_align(node: Node, x: Tensor, rois: Tensor, images: Tensor) -> Tensor:
     def samples(n: Expr, k: int) -> Expr:
         return te.const(ratio) if ratio else whole(te.ceil(span(n, k)[1]), te.const(_MOST_SAMPLES))
 
-    most = [ratio, ratio] if ratio else _most_samples(node, rois, bins, half)
+    most = [ratio, ratio] if ratio else _most_samples(node, rois, bins)
     r = [te.reduce_axis((0, m), f"s{k}") for k, m in enumerate(most)]
 
     def sample(n: Expr, c: Expr, *i: Expr) -> tuple[Expr, Expr]:
@@ -134,7 +134,7 @@ def roi_align(node: Node, x: Tensor, rois: Tensor, images: Tensor) -> Tensor:
 _MOST_SAMPLES = 4096
 
 
-def _most_samples(node: Node, rois: Tensor, bins: Sequence[int], half: bool) -> list[int]:
+def _most_samples(node: Node, rois: Tensor, bins: Sequence[int]) -> list[int]:
     """How many samples along each axis the largest region needs, which only its numbers say."""
     known = node.values(rois).astype(np.float64) * node.attr("spatial_scale", 1.0)
     spans = [known[:, 3 - k] - known[:, 1 - k] for k in range(2)]

@@ -1,4 +1,4 @@
-"""What a stage reaches through what is inlined in it, and answers about stages that are kept until they may change."""
+"""The elements that a stage reads, through producers that are inlined; answers that are kept until a stage changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that rules ask about a stage: its reads, its cost, its readers; and values for its knobs."""
+"""Questions about a stage: its reads, its cost, its readers; and values for its knobs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import TypeVar
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variables
 from autosched.ir.node import remembered
+from autosched.ir.ops import CHOICES, ORDERS
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import contains, post_order, substitute
 from autosched.schedule.primitives.storage import region_of
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
 from autosched.space.features.memory import Machine
-from autosched.space.rules.reached import distinct_reads, reach_of, while_unchanged
+from autosched.space.reached import distinct_reads, reach_of, while_unchanged
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
@@ -39,7 +40,7 @@ WAYS, PAGE = 8, 4096
 #: Times of an init that a block of times holds.
 MOST_FIRST_TIMES = 4
 #: Kinds of operators that cost something.
-_WORK = ("arith", "bits", "compare", "choice", "cast", "math")
+WORK = ("arith", "bits", "compare", "choice", "cast", "math")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Access:
     @property
     def is_looked_up(self) -> bool:
         """Whether data tell which element it is."""
-        return any(e.op == "read" for e in post_order(self.indices))
+        return contains(self.indices, "read")
 
     def steps(self, axis: IterVar) -> tuple[int | None, ...]:
         """The distance that each index moves when the axis moves by one; None where that is no constant."""
@@ -195,16 +196,21 @@ def _operations_of(e: Expr) -> int:
 
 
 def _count(body: tuple[Expr, ...]) -> int:
-    return sum(not is_index(e) and OPS[e.op].kind in _WORK for e in post_order(body))
+    return sum(not is_index(e) and OPS[e.op].kind in WORK for e in post_order(body))
 
 
 #: Iterations of an axis whose length is a size of the program, where a number is needed to compare.
 USUAL_LENGTH = 1024
 
 
+def about(extent: Expr) -> int:
+    """The number of iterations of a loop of some extent, at least one."""
+    return max(1, int(extent.value)) if is_const(extent) else USUAL_LENGTH
+
+
 def iterations(axes: Iterable[IterVar]) -> int:
     """The number of iterations of loops over all these axes, about."""
-    return math.prod(length(a) or USUAL_LENGTH for a in axes)
+    return math.prod(about(a.extent) for a in axes)
 
 
 @while_unchanged
@@ -233,7 +239,7 @@ def recomputed_by_pixel(stage: Stage) -> float:
     return used / iterations(stage.axis)
 
 
-def _outsidedistinct_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
+def _indices_outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     """The index expressions in some expressions that are no place of a read."""
     waiting, seen = list(body), set[Expr]()
     while waiting:
@@ -299,7 +305,7 @@ def is_plain(stage: Stage) -> bool:
         return False
     axes = [a.var for a in stage.axis]
     for e in post_order(stage.body):
-        if e.op in ("if_then_else", "select"):
+        if e.op in CHOICES:
             return False
         if e.op == "read":
             used = [axes.index(i) for i in e.args if not is_const(i) and i in axes]
@@ -405,7 +411,7 @@ def _is_cut_short(stage: Stage) -> bool:
     inner, outer = ({a.var for a in axes} for axes in (stage.reduce_axis, stage.axis))
     indices = [i for e in distinct_reads(stage.body) for i in e.args]
     for e in post_order(condition):
-        if e.op in ("lt", "le", "gt", "ge") and variables(e) & inner and variables(e) & outer:
+        if e.op in ORDERS and variables(e) & inner and variables(e) & outer:
             a, b = e.args
             if not any(is_const(simplify(d - i)) for i in indices for d in (a - b, b - a)):
                 return True
@@ -422,7 +428,7 @@ def made_of(stage: Stage) -> tuple[list[Access], frozenset[Expr]]:
     seen: set[tuple[Tensor, tuple[Expr, ...]]] = set()
     while waiting:
         reader, at = waiting.pop()
-        asked.update(v for e in _outsidedistinct_reads(reader.body) for v in variables(substitute(e, at)))
+        asked.update(v for e in _indices_outside_reads(reader.body) for v in variables(substitute(e, at)))
         places: dict[Tensor, list[tuple[Expr, ...]]] = {}
         for e in distinct_reads(reader.body):
             places.setdefault(e.value, []).append(tuple(simplify(substitute(i, at)) for i in e.args))
