@@ -21,7 +21,7 @@ from itertools import pairwise, permutations
 from typing import Any
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, compare, const, is_const, logical_and, variables
+from autosched.ir.expr import Expr, compare, const, is_const, logical_and, var, variables
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, load, walk
 from autosched.lowering.simplify_stmt import replace_exprs
@@ -105,6 +105,13 @@ def scalar_buffers(args: Sequence[Tensor | Expr]) -> dict[Expr, Buffer]:
             raise LowerError(why, asked=f"argument {a!r}", legal='tensors, and variables: te.var("alpha", "float32")')
         found[a] = Buffer(a.value.name, (), a.dtype)
     return found
+
+
+def signed(scalars: Mapping[Expr, Buffer], s: Schedule, binds: Mapping[Tensor, Any] | None) -> dict[Expr, Expr]:
+    """Integers among the arguments that no shape or stride depends on -> variables that may be negative, too."""
+    lengths = {v for b in (binds or {}).values() if isinstance(b, Buffer) for d in b.strides for v in variables(d)}
+    lengths.update(s.sizes().values())
+    return {v: var(v.value.name, v.dtype) for v in scalars if v.value.role == "size" and v not in lengths}
 
 
 def explicit_sizes(params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> tuple[int, ...]:

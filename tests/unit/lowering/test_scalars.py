@@ -96,3 +96,24 @@ def test_arguments_that_are_no_numbers() -> None:
         autosched.lower(s, [alpha, alpha, shift, a, b])
     with pytest.raises(LowerError, match="it is not a variable"):
         autosched.lower(s, [alpha + 1, shift, a, b])
+
+
+@pytest.mark.parametrize("value", [-9, -5, -1, 0, 3, 9])
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_a_number_that_no_shape_tells_may_be_negative(value: int, scheduled: bool) -> None:
+    shift = te.var("shift")
+    a = te.placeholder((8,), "int32", name="a")
+    twice = te.compute((8,), lambda i: a[i] * 2, name="twice")
+    inside = lambda i: te.all(i + shift >= 0, i + shift < 8)  # noqa: E731
+    b = te.compute((8,), lambda i: te.if_then_else(inside(i), twice[i + shift], te.max(shift, 0)), name="b")
+    c = te.compute((8,), lambda i: b[i] * 100 + te.if_then_else(shift >= 0, 1, 2) + shift // 2, name="c")
+    s = autosched.create_schedule(c)
+    if scheduled:
+        outer, inner = s[c].split("i", 4)
+        s[c].vectorize(inner)
+        s[twice].compute_at(s[b], s[b].axis[0])
+        s[b].compute_at(s[c], outer)
+    x = np.arange(8, dtype="int32")
+    read = [2 * (i + value) if 0 <= i + value < 8 else max(value, 0) for i in range(8)]
+    expected = np.array(read) * 100 + (1 if value >= 0 else 2) + value // 2
+    assert np.array_equal(autosched.build(s, args=[shift, a, c])(value, x), expected)
