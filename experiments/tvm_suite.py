@@ -42,7 +42,9 @@ AREAS = {
     "arith": ["tests/python/arith/test_*.py"],
     "tir": [f"tests/python/{part}/test_*.py" for part in ("tir-base", "tir-schedule", "tir-analysis", "tir-transform")],
     "TVMScript": ["tests/python/tvmscript/test_*.py"],
-    "runtime and code": ["tests/python/runtime/test_*.py", "tests/python/codegen/test_*.py"],
+    "runtime and code": [
+        f"tests/python/{part}/test_*.py" for part in ("runtime", "codegen", "target", "ir", "all-platform-minimal-test")
+    ],
     "contrib": ["tests/python/contrib/test_*.py"],
     "tutorials": ["gallery/tutorial/*.py", "gallery/how_to/**/*.py"],
 }

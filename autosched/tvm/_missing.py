@@ -98,6 +98,7 @@ MODULES = {
     "tir.usmp": "intermediates share memory by themselves (share_storage)",
     "tir.tensor_intrin": "te.decl_tensor_intrin, and s[C].tensorize(axis, intrinsic)",
     "script": "te programs, whose loops print as TVMScript",
+    "target.generic_func": "from tvm.target import generic_func: a decorator",
     "runtime.vm": "tvm.build",
     "runtime.relax_vm": "tvm.build",
     "runtime.disco": _HERE,

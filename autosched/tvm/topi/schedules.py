@@ -170,10 +170,11 @@ def without_configuration(operator: Any) -> Any:
 #: files of TVM's whose names programs import, in `nn` and in each of MACHINES
 FILES = (
     "argwhere batch_matmul batch_norm batch_to_space_nd bitserial_conv2d bitserial_dense bnn concat conv1d conv2d "
-    "conv2d_avx_1x1 conv2d_avx_common conv2d_direct conv2d_int8 conv2d_transpose conv2d_winograd conv3d default dense "
-    "depth_to_space depthwise_conv2d dilate elemwise fifo_buffer flatten group_norm injective instance_norm layer_norm "
-    "lstm matmul nn pad pooling qnn reduction rms_norm scatter_elements searchsorted signal softmax sort "
-    "space_to_batch_nd space_to_depth sparse tensor_intrin unique upsampling winograd_util"
+    "conv1d_transpose conv2d_avx_1x1 conv2d_avx_common conv2d_direct conv2d_int8 conv2d_transpose conv2d_winograd "
+    "conv3d conv3d_transpose correlation default deformable_conv2d dense depth_to_space depthwise_conv2d dilate "
+    "elemwise extern fifo_buffer flatten group_norm image injective instance_norm layer_norm local_response_norm loss "
+    "lstm mapping math matmul nn pad pooling qnn reduction rms_norm scatter_elements search searchsorted signal "
+    "softmax sort space_to_batch_nd space_to_depth sparse tensor_intrin unique upsampling vision winograd_util"
 ).split()
 
 
