@@ -182,12 +182,25 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         passed, failed = total["passed"], total["failed"] + total["stopped"]
         lines += [f"**{area}**: {passed} pass, {failed} do not, {total['skipped']} are skipped.", ""]
         lines += ["| file | passes | fails | skipped | what stops the rest |", "|---|---|---|---|---|"]
-        for file, row in own.items():
-            stopped = row.get("failed", 0) + row.get("stopped", 0)
-            counts = f"{row.get('passed', 0)} | {stopped} | {row.get('skipped', 0)}"
-            lines.append(f"| {Path(file).name} | {counts} | {row['reason']} |")
+        lines += [
+            f"| {', '.join(names)} | {' | '.join(map(str, counts))} | {why} |" for names, counts, why in merged(own)
+        ]
         lines.append("")
     return "\n".join(lines).rstrip()
+
+
+def merged(rows: dict[str, dict[str, Any]]) -> list[tuple[list[str], list[int], str]]:
+    """Files, counts of passed, failed and skipped cases, and what stops them. Files of which nothing passes, for one reason,
+    are one row."""
+    found: dict[Any, tuple[list[str], list[int], str]] = {}
+    for file, row in rows.items():
+        counts = [row.get("passed", 0), row.get("failed", 0) + row.get("stopped", 0), row.get("skipped", 0)]
+        why = re.sub(r" \(\d+\)$", "", row["reason"]) if not counts[0] else row["reason"]
+        key = (why, counts[1] > 0) if not counts[0] else file
+        names, sums, _ = found.setdefault(key, ([], [0, 0, 0], why))
+        names.append(Path(file).name)
+        sums[:] = [a + b for a, b in zip(sums, counts, strict=True)]
+    return list(found.values())
 
 
 def main() -> None:

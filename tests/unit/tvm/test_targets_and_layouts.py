@@ -113,6 +113,13 @@ def test_bits_of_bfloat16() -> None:
     assert [tvm.DataType(x).itemsize() for x in ("float32", "float32x4", "bool")] == [4, 16, 1]  # type: ignore[attr-defined]
 
 
+def test_literals_that_a_type_does_not_hold() -> None:
+    assert [tir.IntImm("uint8", 255).value, tir.IntImm("int8", -128).value] == [255, -128]
+    for of, value in (("int8", 128), ("uint8", -1), ("uint64", 2**64)):
+        with pytest.raises(UsageError, match=f"what {of} holds"):
+            tir.IntImm(of, value)
+
+
 def test_names_of_executors() -> None:
     from autosched.tvm.relay.backend import Executor, Runtime
 
