@@ -190,8 +190,8 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def merged(rows: dict[str, dict[str, Any]]) -> list[tuple[list[str], list[int], str]]:
-    """Files, counts of passed, failed and skipped cases, and what stops them. Files of which nothing passes, for one reason,
-    are one row."""
+    """Files, counts of passed, failed and skipped cases, and what stops them. Files of which nothing passes, for
+    one reason, are one row."""
     found: dict[Any, tuple[list[str], list[int], str]] = {}
     for file, row in rows.items():
         counts = [row.get("passed", 0), row.get("failed", 0) + row.get("stopped", 0), row.get("skipped", 0)]
