@@ -5,8 +5,8 @@ A `te.var` among the arguments is passed as a tensor of no dimensions:
     n, alpha = te.var("n"), te.var("alpha", "float32")
     ...B[i] = A[i]*alpha...           lower(s, [alpha, A, B])      module(2.5, a, b)
 
-A variable that shapes depend on is read off the shapes. It may be an argument all the same: a call checks that the
-number it gets is that size.
+An integer may also end a loop: `te.reduce_axis((0, n))`. A variable that shapes depend on is read off the shapes. It
+may be an argument all the same: a call checks that the number it gets is that size.
 
 `binds` declares, by `decl_buffer`, how tensors lie in memory, rather than row by row. An argument's strides are the
 caller's; an intermediate is allocated so that the strides fit. No two elements of what is written may share a place:
@@ -122,21 +122,22 @@ def explicit_sizes(params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> tup
 
 
 def read_scalars(body: Stmt, params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> Stmt:
-    """`body` with the variables loaded from their arguments, where they are values and no lengths."""
+    """`body` with the variables loaded from their arguments, where they are values, or lengths of plain loops."""
     told = explicit_sizes(params, scalars)
     scalars = {v: b for v, b in scalars.items() if not any(b is params[i] for i in told)}
     if not scalars:
         return body
     lengths: list[Expr] = []
     for s in walk(body):
-        if isinstance(s, For):
+        if isinstance(s, For) and s.thread:
             lengths += (s.start, s.extent)
         elif isinstance(s, Allocate):
             lengths += s.buffer.shape
     for v in scalars:
         if any(v in variables(d) for d in lengths):
             raise LowerError(
-                f"the length of a loop or intermediate depends on {v.name}, which the shape of no argument tells",
+                f"the length of an intermediate, or of a loop over work-items, depends on {v.name}, "
+                "which the shape of no argument tells",
                 asked=f"argument {v.name}",
                 legal=f"leave {v.name} out, and let it be the length of one more input",
             )

@@ -89,7 +89,8 @@ def test_a_size_of_a_formula() -> None:
 def test_arguments_that_are_no_numbers() -> None:
     _, alpha, shift, a, b, s = program()
     k = te.reduce_axis((0, shift), name="k")
-    c = te.compute((4,), lambda i: te.sum(a[k], axis=k), name="c")
+    twice = te.compute((shift,), lambda i: a[i] * 2, name="twice")
+    c = te.compute((4,), lambda i: te.sum(twice[k], axis=k), name="c")
     with pytest.raises(LowerError, match="depends on shift, which the shape of no argument tells"):
         autosched.lower(autosched.create_schedule(c), [shift, a, c])
     with pytest.raises(LowerError, match="it is given twice"):
@@ -117,3 +118,51 @@ def test_a_number_that_no_shape_tells_may_be_negative(value: int, scheduled: boo
     read = [2 * (i + value) if 0 <= i + value < 8 else max(value, 0) for i in range(8)]
     expected = np.array(read) * 100 + (1 if value >= 0 else 2) + value // 2
     assert np.array_equal(autosched.build(s, args=[shift, a, c])(value, x), expected)
+
+
+def rows(scheduled: int):
+    """Sums of the first elements of rows, and their number among the arguments."""
+    n, m, count = te.var("n"), te.var("m"), te.var("count")
+    a = te.placeholder((n, m), "int32", name="a")
+    k = te.reduce_axis((0, count), name="k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k] * count, axis=k), name="b")
+    s = autosched.create_schedule(b)
+    if scheduled == 1:
+        s[b].parallel("i")
+        outer, inner = s[b].split("k", 4)
+        s[b].unroll(inner)
+    elif scheduled == 2:
+        outer, inner = s[b].split("i", 4)
+        s[b].reorder(outer, "k", inner)
+        s[b].vectorize(inner)
+    elif scheduled == 3:
+        outer, inner = s[b].split("k", 4)
+        s.rfactor(b, inner)
+    return s, [count, a, b]
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+@pytest.mark.parametrize("scheduled", [0, 1, 2, 3])
+def test_a_number_may_end_a_loop(scheduled: int, target: str) -> None:
+    s, args = rows(scheduled)
+    module = autosched.build(s, target, args=args)
+    x = np.arange(35, dtype="int32").reshape(5, 7)
+    for count in (0, 1, 3, 4, 7, -2):
+        assert np.array_equal(module(count, x), x[:, : max(count, 0)].sum(1) * count), count
+
+
+def test_a_number_may_end_a_loop_of_a_kernel() -> None:
+    s, args = rows(0)
+    s["b"].bind("i", "blockIdx.x")
+    module = autosched.build(s, "opencl", args=args)
+    x = np.arange(35, dtype="int32").reshape(5, 7)
+    for count in (0, 3, 7):
+        assert np.array_equal(module(count, x), x[:, :count].sum(1) * count)
+
+
+def test_a_number_does_not_say_how_many_work_items_there_are() -> None:
+    s, args = rows(0)
+    s["b"].bind("i", "blockIdx.x")
+    s["b"].bind("k", "threadIdx.x")
+    with pytest.raises(LowerError, match="depends on count, which the shape of no argument tells"):
+        autosched.build(s, "opencl", args=args)
