@@ -126,7 +126,7 @@ class Schedule:
         except TypeError:  # no handle is without a hash
             return handle
 
-    def _call(self, name: str, *args: Any, **options: Any) -> Any:
+    def _call(self, name: str, /, *args: Any, **options: Any) -> Any:
         """Make a call of a name, on the kind of schedule that has a place for it."""
         if not self._has_stages() and not hasattr(type(self._held), name):
             if not self.as_stages():
