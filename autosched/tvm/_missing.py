@@ -88,7 +88,7 @@ MODULES = {
     "api": "the same names in tvm and tvm.te",
     "intrin": "tvm.ir.register_intrin_lowering",
     "generic": "arithmetic on expressions",
-    "contrib.debugger": "autosched run model.onnx --profile, --verify",
+    "contrib.debugger.debug_result": "what GraphModuleDebug.profile() returns",
     "meta_schedule": "autosched.workload and autosched.tune do its work: see docs/search.md",
     "dlight": "autosched.tune, or the default schedule of a build without one",
     "contrib.rpc": _HERE,
