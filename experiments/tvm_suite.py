@@ -190,17 +190,19 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def merged(rows: dict[str, dict[str, Any]]) -> list[tuple[list[str], list[int], str]]:
-    """Files, counts of passed, failed and skipped cases, and what stops them. Files of which nothing passes, for
-    one reason, are one row."""
+    """Files, counts of passed, failed and skipped cases, and what stops them. Files of which nothing passes are one
+    row for a reason; names that are not here are one reason."""
     found: dict[Any, tuple[list[str], list[int], str]] = {}
     for file, row in rows.items():
         counts = [row.get("passed", 0), row.get("failed", 0) + row.get("stopped", 0), row.get("skipped", 0)]
         why = re.sub(r" \(\d+\)$", "", row["reason"]) if not counts[0] else row["reason"]
-        key = (why, counts[1] > 0) if not counts[0] else file
-        names, sums, _ = found.setdefault(key, ([], [0, 0, 0], why))
+        is_name = why.startswith("no `")
+        key = file if counts[0] else (is_name or why, counts[1] > 0)
+        names, sums, whys = found.setdefault(key, ([], [0, 0, 0], []))
         names.append(Path(file).name)
         sums[:] = [a + b for a, b in zip(sums, counts, strict=True)]
-    return list(found.values())
+        whys += [] if why in whys else [why]
+    return [(names, sums, "; ".join(whys)) for names, sums, whys in found.values()]
 
 
 def main() -> None:

@@ -120,6 +120,16 @@ def test_literals_that_a_type_does_not_hold() -> None:
             tir.IntImm(of, value)
 
 
+def test_numbers_of_intrinsics() -> None:
+    names = ["llvm.fma", "llvm.ctpop.i32"]
+    numbers = [tvm.target.codegen.llvm_lookup_intrinsic_id(name) for name in names]
+    assert [tvm.target.codegen.llvm_get_intrinsic_name(n) for n in numbers] == names and 0 not in numbers
+    assert tvm.target.codegen.llvm_lookup_intrinsic_id("fma") == 0
+    for number in (0, -1, 1000):
+        with pytest.raises(UsageError, match="no intrinsic has it"):
+            tvm.target.codegen.llvm_get_intrinsic_name(number)
+
+
 def test_names_of_executors() -> None:
     from autosched.tvm.relay.backend import Executor, Runtime
 
