@@ -9,6 +9,7 @@ import autosched
 from autosched import te
 from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, LowerError
+from autosched.runtime.interpreter import interpret
 from autosched.runtime.module import Module
 
 
@@ -149,6 +150,18 @@ def test_a_number_may_end_a_loop(scheduled: int, target: str) -> None:
     x = np.arange(35, dtype="int32").reshape(5, 7)
     for count in (0, 1, 3, 4, 7, -2):
         assert np.array_equal(module(count, x), x[:, : max(count, 0)].sum(1) * count), count
+
+
+@pytest.mark.parametrize("scheduled", [0, 1, 3])
+def test_the_interpreter_sees_a_number_beyond_the_tensor(scheduled: int) -> None:
+    s, args = rows(scheduled)
+    f = autosched.lower(s, args).structure.function
+    x = np.arange(35, dtype="int32").reshape(5, 7)
+    for count in (0, 3, 7, -1):
+        interpret(f, [np.array(count, "int32"), x, out := np.zeros(5, "int32")])
+        assert np.array_equal(out, x[:, : max(count, 0)].sum(1) * count), count
+    with pytest.raises(BuildError, match=r"a\[0, 7\] is outside \[5, 7\]"):
+        interpret(f, [np.array(8, "int32"), x, np.zeros(5, "int32")])
 
 
 def test_a_number_may_end_a_loop_of_a_kernel() -> None:
