@@ -148,8 +148,7 @@ class Schedule:
         """Make a call that stages have no place for on the statements."""
         made, result = self._edited(name, args, options)
         self.__dict__.update(made.__dict__)
-        made.as_stages()
-        self.__dict__.update(made.__dict__)
+        self.as_stages()
         return self._known(result)
 
     def _edited(self, name: str, args: Sequence[Any], options: Mapping[str, Any]) -> tuple[Schedule, Any]:
