@@ -190,7 +190,8 @@ class Target:
     def parse(spec: TargetLike) -> Target:
         """Read `kind -option=value ...`, a dict `{"kind": ..., option: value}` or JSON of one.
 
-        None is the target of the `with` around, `llvm` without one. Raises TargetError.
+        `host` among the options is the target of what calls kernels. None is the target of the `with` around, `llvm`
+        without one. Raises TargetError.
         """
         if isinstance(spec, Target):
             return spec
@@ -208,9 +209,13 @@ class Target:
             raise TargetError("is no target", asked=asked, legal="text, a dict or a Target")
         kind, words = _words(spec, asked)
         options: dict[str, str] = {}
+        host = None
         for name, value in words:
-            options.update([_checked(kind, name, value, asked)])
-        return Target(kind=kind, options=_without_off(options))
+            if name == "host":
+                host = value
+            else:
+                options.update([_checked(kind, name, value, asked)])
+        return Target(kind=kind, options=_without_off(options), host=host)
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:

@@ -5,8 +5,8 @@ A `te.var` among the arguments is passed as a tensor of no dimensions:
     n, alpha = te.var("n"), te.var("alpha", "float32")
     ...B[i] = A[i]*alpha...           lower(s, [alpha, A, B])      module(2.5, a, b)
 
-A variable that shapes depend on is read off the shapes. It may be an argument all the same: a call checks that the
-number it gets is that size.
+An integer may also end a loop: `te.reduce_axis((0, n))`. A variable that shapes depend on is read off the shapes. It
+may be an argument all the same: a call checks that the number it gets is that size.
 
 `binds` declares, by `decl_buffer`, how tensors lie in memory, rather than row by row. An argument's strides are the
 caller's; an intermediate is allocated so that the strides fit. No two elements of what is written may share a place:
@@ -21,7 +21,7 @@ from itertools import pairwise, permutations
 from typing import Any
 
 from autosched.errors import LowerError
-from autosched.ir.expr import Expr, compare, const, is_const, logical_and, variables
+from autosched.ir.expr import Expr, compare, const, is_const, logical_and, var, variables
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Allocate, Buffer, For, Stmt, load, walk
 from autosched.lowering.simplify_stmt import replace_exprs
@@ -107,6 +107,13 @@ def scalar_buffers(args: Sequence[Tensor | Expr]) -> dict[Expr, Buffer]:
     return found
 
 
+def signed(scalars: Mapping[Expr, Buffer], s: Schedule, binds: Mapping[Tensor, Any] | None) -> dict[Expr, Expr]:
+    """Integers among the arguments that no shape or stride depends on -> variables that may be negative, too."""
+    lengths = {v for b in (binds or {}).values() if isinstance(b, Buffer) for d in b.strides for v in variables(d)}
+    lengths.update(s.sizes().values())
+    return {v: var(v.value.name, v.dtype) for v in scalars if v.value.role == "size" and v not in lengths}
+
+
 def explicit_sizes(params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> tuple[int, ...]:
     """The positions of the parameters that are numbers and also given by the shapes of others."""
     lengths = {v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}
@@ -115,21 +122,22 @@ def explicit_sizes(params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> tup
 
 
 def read_scalars(body: Stmt, params: Sequence[Buffer], scalars: dict[Expr, Buffer]) -> Stmt:
-    """`body` with the variables loaded from their arguments, where they are values and no lengths."""
+    """`body` with the variables loaded from their arguments, where they are values, or lengths of plain loops."""
     told = explicit_sizes(params, scalars)
     scalars = {v: b for v, b in scalars.items() if not any(b is params[i] for i in told)}
     if not scalars:
         return body
     lengths: list[Expr] = []
     for s in walk(body):
-        if isinstance(s, For):
+        if isinstance(s, For) and s.thread:
             lengths += (s.start, s.extent)
         elif isinstance(s, Allocate):
             lengths += s.buffer.shape
     for v in scalars:
         if any(v in variables(d) for d in lengths):
             raise LowerError(
-                f"the length of a loop or intermediate depends on {v.name}, which the shape of no argument tells",
+                f"the length of an intermediate, or of a loop over work-items, depends on {v.name}, "
+                "which the shape of no argument tells",
                 asked=f"argument {v.name}",
                 legal=f"leave {v.name} out, and let it be the length of one more input",
             )

@@ -33,6 +33,7 @@ from autosched.lowering.arguments import (
     passed_outputs,
     read_scalars,
     scalar_buffers,
+    signed,
 )
 from autosched.lowering.bounds import infer_bounds
 from autosched.lowering.gpu import inject_vthreads
@@ -339,6 +340,8 @@ def _structure(
     bodies = inline_stages(s)
     args = [s.passed(a) if isinstance(a, Tensor) else a for a in args]
     scalars, tensors = scalar_buffers(args), [t for t in args if isinstance(t, Tensor)]
+    numbers = signed(scalars, s, binds)
+    bodies = {x: tuple(substitute(e, numbers) for e in body) for x, body in bodies.items()} if numbers else bodies
     passed, wanted = passed_intermediates(s, tensors, to), passed_outputs(s, tensors)
     real = infer_bounds(s, bodies, an, passed)
     bound = Binds.check(s, binds, passed)
@@ -347,7 +350,8 @@ def _structure(
     params = tuple([scalars[a] if isinstance(a, Expr) else next(arrays) for a in args])
     sizes = sorted({v for b in params for d in (*b.shape, *b.strides) for v in variables(d)}, key=order)
     bound.check_strides({*sizes, *scalars})
-    body = read_scalars(simplify_stmt(body, Analyzer(memory)), params, scalars)
+    body = simplify_stmt(replace_exprs(body, numbers) if numbers else body, Analyzer(memory))
+    body = read_scalars(body, params, {**scalars, **{n: scalars[v] for v, n in numbers.items()}})
     verify.check_sizes(body, sizes, name)
     outputs = tuple(i for i, t in enumerate(args) if isinstance(t, Tensor) and t in wanted | passed)
     exact = round_up.check_tails(s, {x: r.extents for x, r in real.items()}, an) + bound.constraints(s, buffers, an)

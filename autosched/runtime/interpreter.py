@@ -316,7 +316,7 @@ class _Interpreter:
             case S.Store():
                 self.store(s)
             case S.For():
-                start, extent = self.index(s.start, 0), self.index(s.extent, 0)
+                start, extent = self.any_index(s.start, 0), self.any_index(s.extent, 0)
                 outer, fork = self.place, _fork(s)
                 for i in range(start, start + extent):
                     self.env[s.var] = i

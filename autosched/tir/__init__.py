@@ -22,15 +22,15 @@ from autosched.tir.module import GlobalVar, IRModule, PrimFunc, create_prim_func
 
 if TYPE_CHECKING:
     from autosched.tir.blocks import Block
-    from autosched.tir.blocks import BlockSchedule as Schedule
     from autosched.tir.extern import extern_primfunc
+    from autosched.tir.schedule import Schedule
 
 __all__ = ["Block", "GlobalVar", "IRModule", "PrimFunc", "Schedule", "create_prim_func", "extern_primfunc"]
 
 #: name -> module and its name there; loaded on first use, because whoever lowers imports this package
 _HOME = {
     "Block": ("blocks", "Block"),
-    "Schedule": ("adopted", "BlockSchedule"),
+    "Schedule": ("schedule", "Schedule"),
     "extern_primfunc": ("extern", "extern_primfunc"),
 }
 

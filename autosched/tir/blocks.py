@@ -24,7 +24,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.ir.visit import pre_order
@@ -38,7 +38,7 @@ from autosched.te.tensor import Tensor
 from autosched.tir import factoring, rearranging, sampling
 from autosched.tir.intrinsics import intrinsic, memory
 from autosched.tir.module import IRModule, PrimFunc, block_names, copied
-from autosched.tir.refused import ByStatements
+from autosched.tir.refused import Refusing
 from autosched.tir.reindexing import Reindexing
 from autosched.tir.related import Related
 from autosched.tir.remarks import Annotations
@@ -53,7 +53,7 @@ class Block:
     name: str
 
 
-class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByStatements):
+class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, Refusing):
     """A schedule of the functions of a module, in terms of blocks and loops.
 
     mod:                a PrimFunc, or an IRModule of them, which stays as it is; in a template, its Schedule, which is
@@ -64,12 +64,6 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
 
     Raises UsageError for a module of lowered functions: their loops are fixed.
     """
-
-    adopted: ClassVar[Any]  #: the class of copies, which take the loops of what they are copies of
-
-    def __new__(cls, mod: Any = None, **options: Any) -> Any:
-        other = cls.of_statements
-        return object.__new__(other if other is not None and other.fits(mod) else cls)
 
     def __init__(
         self,
@@ -91,7 +85,6 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
         self._template = mod if isinstance(mod, Schedule) else None
         self._of_template: dict[tuple[str, str], dict[str, Any]] = {}
         self._functions = {} if isinstance(mod, Schedule) else copied(mod)
-        self.former: dict[Any, Any] = {}  #: loops of the schedule that this is a copy of -> those of this one
         self._working = "main" if "main" in self._functions else next(iter(self._functions), "main")
 
     def _check(self) -> None:
@@ -142,17 +135,17 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
             raise UsageError(f"no function {func_name!r}", asked=f"work_on({func_name!r})", legal=legal)
         self._working = func_name
 
-    def copy(self) -> BlockSchedule:
-        """Return a copy, with loops of its own."""
-        new: BlockSchedule = self.adopted(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
+    def copy(self) -> tuple[BlockSchedule, dict[Loop, Loop]]:
+        """Return a copy, and what its loops are of those of this one."""
+        new = BlockSchedule(self.mod, seed=self.fork_seed(), debug_mask="all" if self._checks else "none")
+        now: dict[Loop, Loop] = {}
         for name, f in self._functions.items():
-            new.former.update(rearranging.counterparts(f.schedule, new._functions[name].schedule))
-        new.former.update({old: new.former[x] for old, x in self.former.items() if x in new.former})
+            now.update(rearranging.counterparts(f.schedule, new._functions[name].schedule))
         new._working, new._whole = self._working, set(self._whole)
         for name, (block, loops) in self._inner.items():
             known = {x.name: x for x in new._stage(block).loops}
             new._inner[name] = block, [known[x.name] for loop in loops for x in rearranging.leaves(loop)]
-        return new
+        return new, now
 
     def seed(self, seed: int) -> None:
         """Set the seed of sampling."""
@@ -161,11 +154,6 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
     def fork_seed(self) -> int:
         """Draw a seed for another schedule."""
         return self._random.getrandbits(31)
-
-    def show(self) -> None:
-        """Print the module and the trace."""
-        print(self.mod.script())
-        print(self.trace.as_python())
 
     def get(self, handle: Any) -> Any:
         """Return the Stage of a block; a loop or a factor as it is."""
@@ -389,18 +377,11 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
     def reverse_compute_at(self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """See `Stage.reverse_compute_at`."""
         self._owner("reverse_compute_at", [loop])
-        try:
-            self._do(self._stage(block), "reverse_compute_at", loop.stage, loop)
-        except ScheduleError as refused:
-            self._otherwise(refused, "reverse_compute_at", block, loop, preserve_unit_loops, index)
+        self._do(self._stage(block), "reverse_compute_at", loop.stage, loop)
 
     def compute_inline(self, block: Block) -> None:
         """See `Stage.compute_inline`."""
-        stage = self._stage(block)
-        try:
-            self._do(stage, "compute_inline")
-        except ScheduleError as refused:
-            self._otherwise(refused, "compute_inline", block)
+        self._do(self._stage(block), "compute_inline")
 
     def reverse_compute_inline(self, block: Block) -> None:
         """See `Stage.reverse_compute_inline`. The block that it reads keeps its name, and finishes each element."""
@@ -410,10 +391,7 @@ class BlockSchedule(sampling.Sampling, Annotations, Related, Reindexing, ByState
             x.mark for x in inside[0].loops
         ):  # what it reads is under its own loops already
             self._do(inside[0], "compute_root")
-        try:
-            self._do(stage, "reverse_compute_inline")
-        except ScheduleError as refused:
-            self._otherwise(refused, "reverse_compute_inline", block)
+        self._do(stage, "reverse_compute_inline")
 
     # -- caches, storage ------------------------------------------------------------------------
     def cache_read(

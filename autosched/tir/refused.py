@@ -3,10 +3,7 @@ of them (`TreeEdits.EDITS`) are made on the statements that the function says.""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from autosched.errors import ScheduleError
+from typing import TYPE_CHECKING, Any
 
 _EDITS = "a block computes what te.compute says; schedules move and store it, and do not edit it"
 
@@ -32,63 +29,21 @@ REFUSED: dict[str, tuple[str, str]] = {
 }
 
 
-class ByStatements:
+class Refusing:
     """The methods of a schedule of blocks that stages have no place for."""
 
-    of_statements: ClassVar[Any] = None  #: the class for modules of functions without stages, where there is one
-    #: makes such a call: (schedule, name, arguments) -> another schedule, result
-    edited: ClassVar[Callable[..., tuple[Any, Any]] | None] = None
-
     if TYPE_CHECKING:
-        _template: Any
-
-        def _stage(self, block: Any) -> Any: ...
 
         def _refuse(self, asked: str, why: str, legal: str = "") -> Any: ...
 
-    def _become(self, other: Any) -> None:
-        """Be another schedule from now on."""
-        self.__dict__.clear()
-        self.__dict__.update(other.__dict__)
-        self.__class__ = type(other)
-
-    def _otherwise(self, refused: ScheduleError, name: str, *args: Any) -> Any:
-        """Make a call that stages refuse on the statements; raise what they said, where that is refused, too."""
-        edited = type(self).edited
-        if edited is None or self._template is not None:
-            raise refused
-        try:
-            made, result = edited(self, name, args, {})
-        except ScheduleError:
-            raise refused from None
-        self._become(made)
-        return result
-
-    def can_decompose_padding(self, block: Any, loop: Any) -> bool:
-        """Whether `decompose_padding` would take the block."""
-        self._stage(block)
-        edited = type(self).edited
-        if self._template is not None or edited is None:
-            return False
-        try:
-            edited(self, "decompose_padding", (block, loop), {})
-        except ScheduleError:
-            return False
-        return True
-
 
 def _of(name: str, why: str, legal: str) -> Any:
-    def call(self: ByStatements, *args: Any, **options: Any) -> Any:
-        edited = type(self).edited
-        if edited is None or self._template is not None or name not in self.of_statements.EDITS:
-            return self._refuse(f"{name}(..)", why, legal)
-        made, result = edited(self, name, args, options)
-        self._become(made)
-        return result
+    def call(self: Refusing, *args: Any, **options: Any) -> Any:
+        return self._refuse(f"{name}(..)", why, legal)
 
     call.__name__, call.__doc__ = name, f"Of stages: {why}. Made on the statements, where `autosched.tvm` is there."
     return call
 
 
 for _name, _texts in REFUSED.items():
-    setattr(ByStatements, _name, _of(_name, *_texts))
+    setattr(Refusing, _name, _of(_name, *_texts))

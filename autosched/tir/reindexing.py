@@ -64,22 +64,6 @@ class Reindexing:
         self.transform_layout(block, ("write", 0), mapping)
         return copy
 
-    def read_at(self, loop: Any, block: Block, read_buffer_index: int, storage_scope: str) -> Block:
-        """Copy what one iteration of a loop reads of a buffer, for a block inside: `cache_read`, then `compute_at`.
-
-        Returns the block of the copy.
-        """
-        copy = self.cache_read(block, read_buffer_index, storage_scope, [block])
-        self.compute_at(copy, loop)
-        return copy
-
-    def write_at(self, loop: Any, block: Block, write_buffer_index: int, storage_scope: str) -> Block:
-        """Compute a block inside of a loop into a buffer, which each iteration copies: `cache_write`, then
-        `reverse_compute_at`. Returns the block of the copy."""
-        copy = self.cache_write(block, write_buffer_index, storage_scope)
-        self.reverse_compute_at(copy, loop)
-        return copy
-
     def _over(self, index_map: Any, axes: Any, used: Any, asked: str) -> Any:
         """The map as a function of some of the axes."""
         call = getattr(index_map, "map_indices", None) or (lambda given: index_map(*given))

@@ -1,4 +1,4 @@
-"""Views of arrays: `NDArray._create_view`, another shape, type and beginning for the same memory."""
+"""Views of arrays: `NDArray._create_view`, another shape, type and beginning for the same memory; bits of bfloat16."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.ir.attached import attach
-from autosched.ir.dtype import numpy_dtype
+from autosched.ir.dtype import BFLOAT16, numpy_dtype
 from autosched.runtime.ndarray import NDArray
 
 
@@ -37,4 +37,13 @@ def create_view(a: NDArray, shape: int | Sequence[Any], dtype: Any = None, relat
     return NDArray(dims, str(dtype or a.dtype), a.device, memory.view(of).reshape(dims), None)
 
 
-attach(NDArray, _create_view=create_view)
+_copyfrom = NDArray.copyfrom
+
+
+def copyfrom(self: NDArray, source: Any) -> NDArray:
+    """As `NDArray.copyfrom`; for elements of bfloat16, numbers of uint16 are their bits, as in TVM."""
+    is_bits = self.dtype == BFLOAT16 and isinstance(source, np.ndarray) and source.dtype == np.uint16
+    return _copyfrom(self, source.view(numpy_dtype(BFLOAT16)) if is_bits else source)
+
+
+attach(NDArray, _create_view=create_view, copyfrom=copyfrom)

@@ -25,9 +25,10 @@ from typing import Any, TypeVar, get_args
 from weakref import WeakKeyDictionary, WeakSet
 
 from autosched.ir.attached import alias, attach
-from autosched.ir.expr import Expr, compare, const
+from autosched.ir.dtype import DType
+from autosched.ir.expr import Expr, compare, const, is_const
 from autosched.ir.ops import OPS, SPELLED
-from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq, Stmt
+from autosched.ir.stmt import THREAD_TAGS, Allocate, Buffer, For, Function, If, Seq, Stmt
 from autosched.ir.visit import pre_order
 from autosched.runtime import registry
 from autosched.runtime.module import Module
@@ -366,6 +367,21 @@ Annotations.importers.update(
 _pragma = Stage.pragma
 attach(Stage, pragma=pragma)
 
+_set_store_predicate = Stage.set_store_predicate
+
+
+def set_store_predicate(self: Stage, predicate: Any) -> Stage:
+    """As `Stage.set_store_predicate`. A condition on the first of threads that no loop of this stage is bound to says
+    nothing: each of them stores the same."""
+    if isinstance(predicate, Expr) and predicate.op == "eq" and is_const(predicate.args[1], 0):
+        first = predicate.args[0]
+        if first.op == "var" and first.name in THREAD_TAGS and all(x.thread_var is not first for x in self.loops):
+            return self
+    return _set_store_predicate(self, predicate)
+
+
+attach(Stage, set_store_predicate=set_store_predicate)
+
 
 @_of(Stage)
 def leaf_iter_vars(s: Stage) -> tuple[IterVar | Loop, ...]:
@@ -526,3 +542,4 @@ attach(
 
 Module.ENTRY_NAMES.add("__tvm_main__")
 attach(NDArray, ctx=alias("device"))
+attach(DType, itemsize=lambda of: of.bytes)

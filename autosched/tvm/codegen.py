@@ -50,6 +50,26 @@ def llvm_cpu_has_features(cpu_features: str | Sequence[str], target: Target | No
 
 target_has_features = llvm_cpu_has_features
 
+_intrinsics: list[str] = []  # those that were asked for
+
+
+def llvm_lookup_intrinsic_id(name: str) -> int:
+    """A number for an intrinsic of LLVM; 0 for another name. Calls take the name, and compiling tells whether it is
+    one."""
+    if not str(name).startswith("llvm."):
+        return 0
+    if name not in _intrinsics:
+        _intrinsics.append(str(name))
+    return _intrinsics.index(name) + 1
+
+
+def llvm_get_intrinsic_name(intrin_id: int) -> str:
+    """The name that `llvm_lookup_intrinsic_id` gave a number to. Raises UsageError for another number."""
+    if not 0 < int(intrin_id) <= len(_intrinsics):
+        asked = f"llvm_get_intrinsic_name({intrin_id!r})"
+        raise UsageError("no intrinsic has it", asked=asked, legal="what llvm_lookup_intrinsic_id returned")
+    return _intrinsics[int(intrin_id) - 1]
+
 
 def _architecture() -> str:
     return llvm_get_system_triple().partition("-")[0]

@@ -51,6 +51,7 @@ DIFFERS = {
     ),
     "contrib.pickle_memoize": "files are read and written with save_at_exit=True only, and hold arrays and numbers",
     "contrib.random": "numbers of NumPy's generator; tvm.contrib.random.seed makes them the same again",
+    "relay.backend": "executors and runtimes are names: what calls a module is this package's own",
     "autotvm.tophub": "nothing is downloaded: extra_files name logs",
     "auto_scheduler.SketchPolicy": "its parameters change nothing: the search is that of autosched.tune",
 }

@@ -19,8 +19,9 @@ from autosched.runtime.module import Module
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.schedule.trace import Trace
-from autosched.tir.blocks import Block, BlockSchedule
+from autosched.tir.blocks import Block
 from autosched.tir.module import IRModule, PrimFunc
+from autosched.tir.schedule import Schedule as TirSchedule
 from autosched.tvm._missing import MissingName
 from autosched.tvm.attributes import PARTS
 
@@ -95,12 +96,10 @@ tell(
     },
 )
 tell(
-    BlockSchedule,
+    TirSchedule,
     "tir.Schedule",
     {
         "state": _STATE,
-        "remove_rv": "nothing: blocks and loops are values of Python's",
-        "enter_postproc": "nothing: a trace has one part",
     },
 )
 tell(

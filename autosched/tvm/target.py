@@ -10,6 +10,10 @@ from autosched.ir.attached import attach
 from autosched.target import Target as Target
 from autosched.target import TargetKind as TargetKind
 from autosched.tvm._missing import missing
+from autosched.tvm.generic_func import GenericFunc as GenericFunc
+from autosched.tvm.generic_func import generic_func as generic_func
+from autosched.tvm.generic_func import get_native_generic_func as get_native_generic_func
+from autosched.tvm.generic_func import override_native_generic_func as override_native_generic_func
 
 create = Target
 

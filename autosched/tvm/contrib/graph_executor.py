@@ -32,8 +32,8 @@ Array = np.ndarray[Any, Any]
 class GraphExecutor:
     """A compiled model on a device: `executor["run"]()`, `executor["set_input"]("data", x)`, and so on."""
 
-    def __init__(self, executable: Executable, device: Device) -> None:
-        self.executable, self.device = executable, device
+    def __init__(self, executable: Executable, device: Device, compiled: Any = None) -> None:
+        self.executable, self.device, self.compiled = executable, device, compiled
         self.inputs: dict[str, Array] = {
             p.name: np.zeros(p.shape_for({}), dtype(p.dtype).numpy) for p in executable.inputs
         }
@@ -77,6 +77,8 @@ def _timed(call: Callable[[], object], number: int, repeat: int, min_repeat_ms: 
 class GraphExecutorFactory:
     """A compiled model, for any device of its target: `factory["default"](tvm.cpu())`."""
 
+    compiled: Any = None  #: the model with its kernels, where it was compiled here
+
     def __init__(self, executable: Executable, libmod_name: str = "default") -> None:
         self.executable, self.libmod_name = executable, libmod_name
 
@@ -84,7 +86,8 @@ class GraphExecutorFactory:
         """What makes a `GraphExecutor`. Raises UsageError for another name than `default`, or that of the module."""
         if name not in ("default", self.libmod_name, "debug_create"):
             raise UsageError(f"there is no function {name!r}", asked=f"lib[{name!r}]", legal=f'"{self.libmod_name}"')
-        return lambda *devices: GraphExecutor(self.executable, _device(self.executable, *devices))
+        skipped = int(name == "debug_create")  # which is told the name of the module first
+        return lambda *given: GraphExecutor(self.executable, _device(self.executable, *given[skipped:]), self.compiled)
 
     def export_library(self, file_name: str, **options: Any) -> None:
         """Write a library with the weights inside, `x.so` or `x.tar`, for `tvm.runtime.load_module`."""

@@ -81,7 +81,7 @@ def build(
     name: str = "default_function",
     binds: Mapping[Tensor, Any] | None = None,
 ) -> Module:
-    """Compile a schedule, or a result of `lower`, for a target (the current one, or the CPU).
+    """Compile a schedule, or a result of `lower`, or several, for a target (the current one, or the CPU).
 
     Call the result with all arguments, outputs too: they are filled. If no output is among the arguments, all follow
     them, and a call may leave them out, and returns them. `target_host` and `runtime` change nothing: LLVM compiles the
@@ -90,6 +90,8 @@ def build(
     if isinstance(inputs, dict) and len(inputs) == 1 and target is None:
         ((target, inputs),) = inputs.items()  # {target: module}
     to = resolve_target(target if target is not None else Target.current(allow_none=True) or "llvm")
+    if isinstance(inputs, (list, tuple)) and inputs and all(isinstance(m, IRModule) for m in inputs):
+        inputs = _together(inputs)
     if isinstance(inputs, IRModule):
         inputs = IRModule({name: _for_target(f, to) for name, f in inputs.items()}, inputs.attrs)
     with registered_later():
@@ -97,6 +99,16 @@ def build(
             return build_schedule(_for_target(inputs, to), to)
         s, tensors = _schedule_of(inputs, args, binds)
         return build_schedule(s, to, args=_completed(s, tensors), name=name, binds=_fitting(s, binds))
+
+
+def _together(modules: Sequence[IRModule]) -> IRModule:
+    """The functions of several modules as one. Raises UsageError for two of one name."""
+    names = [name for m in modules for name, _ in m.items()]
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        asked = f"tvm.build of {len(modules)} modules"
+        raise UsageError(f"two functions are called {twice}", asked=asked, legal="tvm.lower(s, args, name=...)")
+    return IRModule({name: f for m in modules for name, f in m.items()}, modules[0].attrs)
 
 
 def schedule_to_module(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autosched.tvm._missing import missing
+from autosched.tvm.relay import backend as backend
 from autosched.tvm.relay import build_module as build_module
 from autosched.tvm.relay import frontend as frontend
 from autosched.tvm.relay import random as random
@@ -19,6 +20,6 @@ _INSTEAD = {
         "var const Var Constant Call Function TensorType nn op image vision Let If Tuple".split(), _OPERATORS
     ),
     **dict.fromkeys(("testing",), "a model in ONNX, such as those of the ONNX model zoo"),
-    **dict.fromkeys(("vm", "backend"), "relay.build"),
+    "vm": "relay.build",
 }
 __getattr__ = missing("relay", globals(), _INSTEAD)

@@ -7,8 +7,9 @@ has become of it, and loops of one iteration that `get_loops` does not show are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from autosched.errors import AutoschedError, ScheduleError, with_line
@@ -16,10 +17,10 @@ from autosched.ir.expr import Expr, is_const
 from autosched.ir.simplify import simplify
 from autosched.ir.stmt import For, expressions
 from autosched.schedule.stage import Loop
-from autosched.tir.adopted import Adopted
 from autosched.tir.blocks import Block as BlockRV
 from autosched.tir.blocks import BlockSchedule
 from autosched.tir.module import IRModule
+from autosched.tir.schedule import Schedule
 from autosched.tvm.promotion import by_tvm_rules
 from autosched.tvm.script.beginning import blockize
 from autosched.tvm.script.calls import StageTrace
@@ -33,24 +34,17 @@ from autosched.tvm.script.walking import everything, parts, path_to, substituted
 _UPDATE, _ROOT = "_update", BlockRV("root")
 
 
-def edited(sch: BlockSchedule, name: str, args: Sequence[Any], options: Mapping[str, Any]) -> tuple[BlockSchedule, Any]:
-    """The schedule that a call makes of one of stages, and what it returns. Raises ScheduleError."""
-    made = dissolved(sch)
-    result = getattr(made, name)(*args, **options)
-    again = staged(made)
-    return (made, result) if again is None else (again, again.known(result))
-
-
 # -- to statements -------------------------------------------------------------------------------------------
 
 
-def dissolved(sch: BlockSchedule) -> TreeSchedule:
-    """The schedule of statements that has the loops and blocks of one of stages. Raises ScheduleError."""
+def dissolved(sch: BlockSchedule, before: Any) -> tuple[TreeSchedule, dict[Any, LoopRV]]:
+    """The schedule of statements that has the loops and blocks of one of stages, whose trace is `before`, and what has
+    become of the loops. Raises ScheduleError."""
     function = sch.mod[sch.func_working_on]
     try:
         tree = tree_of(source_of(function.script(), {}))
         names = sorted({b.name for b in sch.get_child_blocks(_ROOT)})
-        return _with_handles(sch, _renamed(tree, names), names)
+        return _with_handles(sch, _renamed(tree, names), names, before)
     except (AutoschedError, NotHere, ValueError) as error:
         why = f"the loops of {function.name} cannot be taken as they stand: {getattr(error, 'why', error)}"
         raise ScheduleError(why, asked=with_line("tir.Schedule"), legal="blocks as script() prints them") from None
@@ -68,7 +62,9 @@ def _changed(s: Any, change: Callable[[Block], Block]) -> Any:
     return change(made) if isinstance(made, Block) else made
 
 
-def _with_handles(sch: BlockSchedule, tree: Tree, names: Sequence[str]) -> TreeSchedule:
+def _with_handles(
+    sch: BlockSchedule, tree: Tree, names: Sequence[str], before: Any
+) -> tuple[TreeSchedule, dict[Any, LoopRV]]:
     known: dict[Loop, Expr] = {}
     for name in names:
         around = _around(tree.body, name)
@@ -85,11 +81,10 @@ def _with_handles(sch: BlockSchedule, tree: Tree, names: Sequence[str]) -> TreeS
         block, around = _block(body, inner.name), _around(body, inner.name)
         first = next(x for x in around if any(known[y] is x.var for y in loops))
         body = blockize(body, block, first, outer, f"{inner.name}_init")
-    made = TreeSchedule.of_stages(sch, replace(tree, body=body))
-    handles.update({old: handles[now] for old, now in sch.former.items() if now in handles})
-    made.stand_for(handles, [BlockRV(name) for name in (*names, *sch._inner)])
+    made = TreeSchedule.of_stages(sch, replace(tree, body=body), before)
+    made.begin_with([BlockRV(name) for name in (*names, *sch._inner)])
     made.mark_again()
-    return made
+    return made, handles
 
 
 def _all_loops(sch: BlockSchedule, name: str) -> list[Loop]:
@@ -116,47 +111,32 @@ def _around(body: Any, name: str) -> list[For]:
 # -- to stages -----------------------------------------------------------------------------------------------
 
 
-class EditedSchedule(Adopted):
-    """A schedule of stages that was one of statements."""
-
-    before: Any
-
-    @property
-    def trace(self) -> Any:
-        return StageTrace(self.before, self.schedule.trace)
-
-    def as_stages(self) -> bool:
-        """Whether the function has stages."""
-        return True
-
-    def copy(self) -> EditedSchedule:
-        """Return a copy, with loops of its own."""
-        made: Any = super().copy()
-        made.__class__, made.before = EditedSchedule, self.before
-        return made  # type: ignore[no-any-return]
-
-
 @by_tvm_rules
-def staged(tree: TreeSchedule) -> EditedSchedule | None:
-    """The schedule of stages that has the loops and blocks of one of statements; None where there is none."""
+def staged(tree: TreeSchedule) -> tuple[BlockSchedule, dict[Any, Loop]] | None:
+    """The schedule of stages that has the loops and blocks of one of statements, and what has become of the loops; None
+    where there is none."""
     t = tree.tree
     try:
         function = as_prim_func(t.signature, t.body, t.attrs)
-        made = EditedSchedule(IRModule({**tree.mod, tree.func_working_on: function}, tree.mod.attrs))
+        made = BlockSchedule(IRModule({**tree.mod, tree.func_working_on: function}, tree.mod.attrs))
     except (NoStages, AutoschedError):
         return None
     made.work_on(tree.func_working_on)
-    made.before, made.former = tree.trace, {}
-    now: dict[LoopRV, Loop] = {}
+    now: dict[Any, Loop] = {}
     for b in (s for s in everything(t.body) if isinstance(s, Block)):
         loops = [LoopRV(x.var) for x in _around(t.body, b.name)]
         theirs = made.get_loops(BlockRV(b.name))
         if len(loops) != len(theirs):
             return None
         now.update(zip(loops, theirs, strict=True))
-    made.former = {**now, **{old: now[x] for old, x in tree.former.items() if x in now}}
-    return made
+    return made, now
 
 
-BlockSchedule.edited = staticmethod(edited)
-TreeSchedule.staged = staticmethod(staged)
+Schedule.statements = SimpleNamespace(
+    fits=TreeSchedule.fits,
+    made=TreeSchedule,
+    EDITS=TreeSchedule.EDITS,
+    dissolved=dissolved,
+    staged=staged,
+    trace=lambda before, held: StageTrace(before, held.trace),
+)

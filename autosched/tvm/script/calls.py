@@ -94,7 +94,6 @@ def _known(a: Any, known: Mapping[str, Any]) -> Any:
 def recorded(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, *args: Any, **options: Any) -> Any:
-        args, options = self._resolved(args), {k: self._resolved(v) for k, v in options.items()}
         try:
             result = method(self, *args, **options)
         except NotHere as why:

@@ -11,7 +11,6 @@ from autosched.ir.stmt import Buffer, For
 from autosched.schedule.kinds import scope_of
 from autosched.tir.blocks import Block as BlockRV
 from autosched.tir.intrinsics import memory
-from autosched.tir.reindexing import Reindexing
 from autosched.tir.remarks import Annotations, plain
 from autosched.tvm.script import copying, inlining, moving
 from autosched.tvm.script.beginning import blockize, decompose_reduction
@@ -148,7 +147,6 @@ class TreeBlocks:
     reorder_block_iter_var = recorded(Annotations.reorder_block_iter_var)
     set_axis_separator = recorded(Annotations.set_axis_separator)
     unsafe_hide_buffer_access = recorded(Annotations.unsafe_hide_buffer_access)
-    read_at, write_at = Reindexing.read_at, Reindexing.write_at
 
     def _axes(self, block: Any) -> Sequence[Any]:
         return self._block_of(block).axes

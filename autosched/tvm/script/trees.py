@@ -6,17 +6,16 @@ to change nothing; any other call is refused with the reason why the function ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 from autosched.errors import ScheduleError, UsageError, with_line
 from autosched.ir.expr import Expr, as_expr, compare, const, is_const, var, variables
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import For, Function, Store
-from autosched.schedule.stage import Loop as LoopOfStage
 from autosched.tir.blocks import Block as BlockRV
 from autosched.tir.blocks import BlockSchedule
 from autosched.tir.module import IRModule
@@ -74,10 +73,8 @@ class Tree:
         return replace(made, attrs={**made.attrs, "stages": Reason(made.attrs["stages"].text, self)})
 
 
-class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
+class TreeSchedule(TreeBlocks, TreeEdits):
     """A schedule of a function of statements. Functions beside it in a module stay as they are."""
-
-    staged: ClassVar[Callable[[TreeSchedule], BlockSchedule | None] | None] = None  #: see `becoming`
 
     @staticmethod
     def fits(mod: Any) -> bool:
@@ -94,21 +91,18 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
         self._tree = replace(found, attrs={k: v for k, v in function.attrs.items() if k != "stages"})
         self._trace = TreeTrace([])
         self._names: dict[Any, Name] = {}
-        self.former = {}  #: handles of the schedule of stages that this was -> loops of this one
         self._given: list[tuple[BlockRV, list[LoopRV]]] = []
 
     @classmethod
-    def of_stages(cls, sch: BlockSchedule, tree: Tree) -> TreeSchedule:
+    def of_stages(cls, sch: BlockSchedule, tree: Tree, before: Any) -> TreeSchedule:
         """A schedule of a function that had stages until now, and of its loops and blocks as a tree."""
         made: TreeSchedule = object.__new__(cls)
         made._module, made._working, made._tree = sch.mod, sch.func_working_on, tree
-        made._trace, made._names = TreeTrace([], sch.trace), {}
-        made.former, made._given = {}, []
+        made._trace, made._names, made._given = TreeTrace([], before), {}, []
         return made
 
-    def stand_for(self, handles: Mapping[Any, LoopRV], blocks: Sequence[BlockRV]) -> None:
-        """Take handles of another schedule for loops of this one; a trace tells of them by the blocks inside."""
-        self.former = dict(handles)
+    def begin_with(self, blocks: Sequence[BlockRV]) -> None:
+        """Let a trace tell of the loops that there are by the blocks inside."""
         around = ((b, self._around(self._block_of(b))) for b in blocks)
         self._given = [(b, [LoopRV(x.var) for x in way if isinstance(x, For)]) for b, way in around]
 
@@ -117,14 +111,6 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
         """The function as it is now."""
         return self._tree
 
-    def as_stages(self) -> bool:
-        """Be a schedule of stages from now on, if the function has stages. Returns whether it has."""
-        made = None if self.staged is None else type(self).staged(self)  # type: ignore[misc]
-        if made is None:
-            return False
-        self._become(made)
-        return True
-
     # -- what there is ----------------------------------------------------------------------------
     @property
     def mod(self) -> IRModule:
@@ -132,19 +118,27 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
         return IRModule({**dict(self._module), self._working: self._tree.function()}, self._module.attrs)
 
     @property
-    def trace(self) -> TreeTrace:  # type: ignore[override]
+    def func_working_on(self) -> str:
+        return self._working
+
+    @property
+    def trace(self) -> TreeTrace:
         return self._trace
 
     @property
     def schedule(self) -> Any:
         return self._refuse("sch.schedule", f"it has no stages: {self._tree.why}")
 
-    def copy(self) -> TreeSchedule:
-        """Return a copy, which takes the loops of this one."""
+    def why_no_stages(self) -> str:
+        """What a call that only stages have a place for is told."""
+        return f"{self._tree.name} has no stages: {self._tree.why}"
+
+    def copy(self) -> tuple[TreeSchedule, None]:
+        """Return a copy. Its loops are those of this one, which None says."""
         made: TreeSchedule = object.__new__(TreeSchedule)
         made.__dict__.update(self.__dict__)
         made._trace, made._names = TreeTrace([*self._trace.calls], self._trace.before), dict(self._names)
-        return made
+        return made, None
 
     def work_on(self, func_name: str) -> None:
         """Schedule the function of that name: only the one that is worked on already."""
@@ -152,14 +146,8 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
             why = f"{self._working} is a function of statements, and is scheduled alone"
             raise UsageError(why, asked=f"work_on({func_name!r})", legal="tir.Schedule(mod[name])")
 
-    def show(self) -> None:
-        """Print the module and the trace."""
-        print(self.mod.script())
-        print(self.trace.as_python())
-
     def get(self, handle: Any) -> Any:
         """Return the block, or the loop, as a statement."""
-        handle = self.former.get(handle, handle)
         if isinstance(handle, BlockRV):
             return self._block_of(handle)
         return self._loop(handle) if isinstance(handle, LoopRV) else handle
@@ -174,7 +162,7 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
         return block
 
     @recorded
-    def get_loops(self, block: BlockRV | str) -> list[LoopRV]:  # type: ignore[override]
+    def get_loops(self, block: BlockRV | str) -> list[LoopRV]:
         """Return the loops around a block, inside the block that it is in, outermost first."""
         return [LoopRV(s.var) for s in self._around(self._block_of(block)) if isinstance(s, For)]
 
@@ -199,7 +187,7 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
 
     # -- loops ------------------------------------------------------------------------------------
     @recorded
-    def split(  # type: ignore[override]
+    def split(
         self,
         loop: LoopRV,
         factors: Sequence[Any],
@@ -238,7 +226,7 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
         return [rest if f is None else f for f in given]
 
     @recorded
-    def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:  # type: ignore[override]
+    def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
         """Replace loops, each directly inside the one before, by one."""
         asked = f"fuse({', '.join(x.name for x in loops)})"
         if not loops:
@@ -260,7 +248,7 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
         return LoopRV(fused)
 
     @recorded
-    def reorder(self, *ordered_loops: LoopRV) -> None:  # type: ignore[override]
+    def reorder(self, *ordered_loops: LoopRV) -> None:
         """Put loops, each directly inside another, into this order, where that changes no result."""
         asked = f"reorder({', '.join(x.name for x in ordered_loops)})"
         old = [self._loop(x) for x in ordered_loops]
@@ -287,27 +275,27 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
         self._replace(outer, body)
 
     @recorded
-    def parallel(self, loop: LoopRV) -> None:  # type: ignore[override]
+    def parallel(self, loop: LoopRV) -> None:
         """Run the iterations on several threads."""
         self._mark(loop, "parallel")
 
     @recorded
-    def vectorize(self, loop: LoopRV) -> None:  # type: ignore[override]
+    def vectorize(self, loop: LoopRV) -> None:
         """Run the iterations as lanes of vectors."""
         self._mark(loop, "vectorize")
 
     @recorded
-    def unroll(self, loop: LoopRV) -> None:  # type: ignore[override]
+    def unroll(self, loop: LoopRV) -> None:
         """Write the iterations out."""
         self._replace(self._plain(loop, "unroll"), replace(self._plain(loop, "unroll"), kind="unroll"))
 
     @recorded
-    def bind(self, loop: LoopRV, thread_axis: Any) -> None:  # type: ignore[override]
+    def bind(self, loop: LoopRV, thread_axis: Any) -> None:
         """Run the iterations on work-items."""
         self._mark(loop, "thread", "vthread" if str(thread_axis).startswith("vthread") else str(thread_axis))
 
     @recorded
-    def add_unit_loop(self, block_or_loop: Any) -> LoopRV:  # type: ignore[override]
+    def add_unit_loop(self, block_or_loop: Any) -> LoopRV:
         """Add a loop of one iteration just outside a loop or a block."""
         old, made = self.get(block_or_loop), var("u")
         self._replace(old, For(made, const(0), const(1), "serial", old))
@@ -399,38 +387,6 @@ class TreeSchedule(TreeBlocks, TreeEdits, BlockSchedule):
             block, loops = next((b, loops) for b, loops in self._given if a in loops)
             self.trace.calls.insert(0, ("get_loops", (block.name,), {}, tuple(map(self._name_of, loops))))
         return self._names[a] if isinstance(a, LoopRV) else a
-
-    def _resolved(self, a: Any) -> Any:
-        """A handle as it is called here."""
-        if isinstance(a, (list, tuple)):
-            return type(a)(map(self._resolved, a))
-        return self.former.get(a, a) if isinstance(a, LoopOfStage) else a
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return _refusing(name).__get__(self)
-
-
-def _refusing(name: str) -> Callable[..., Any]:
-    def refuse(self: TreeSchedule, *args: Any, **options: Any) -> Any:
-        made = None if self.staged is None else type(self).staged(self)  # type: ignore[misc]
-        if made is None:
-            return self._refuse(f"{name}(..)", f"{self._tree.name} has no stages: {self._tree.why}")
-        result = getattr(made, name)(*args, **options)
-        self._become(made)
-        return result
-
-    refuse.__name__, refuse.__doc__ = name, "Raises ScheduleError: the function has no stages."
-    return refuse
-
-
-_OWN = {*vars(TreeBlocks), *vars(TreeEdits), *vars(TreeSchedule)}
-for _class in BlockSchedule.__mro__[:-1]:
-    for _name, _value in vars(_class).items():
-        if callable(_value) and not _name.startswith("_") and _name not in _OWN:
-            setattr(TreeSchedule, _name, _refusing(_name))
-BlockSchedule.of_statements = TreeSchedule
 
 
 def _functions(mod: Any) -> dict[str, Any]:

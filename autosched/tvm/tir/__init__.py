@@ -12,8 +12,12 @@ from autosched.tir import Schedule as Schedule
 from autosched.tvm import members as _members
 from autosched.tvm._missing import missing
 from autosched.tvm.arith.index_map import IndexMap as IndexMap
-from autosched.tvm.tir import analysis, nodes, op, schedule, stmt_functor, transform
+from autosched.tvm.tir import analysis, data_layout, nodes, op, schedule, stmt_functor, transform
 from autosched.tvm.tir.buffer import BufferRegion as BufferRegion
+from autosched.tvm.tir.data_layout import BijectiveLayout as BijectiveLayout
+from autosched.tvm.tir.data_layout import Layout as Layout
+from autosched.tvm.tir.data_layout import bijective_layout as bijective_layout
+from autosched.tvm.tir.data_layout import layout as layout
 from autosched.tvm.tir.nodes import NODES
 from autosched.tvm.tir.nodes import ForKind as ForKind
 from autosched.tvm.tir.op import *  # noqa: F403

@@ -23,7 +23,7 @@ from autosched.ir.node import order
 from autosched.ir.visit import substitute
 from autosched.schedule.stage import Loop
 from autosched.te import tensor as te
-from autosched.te.functions import ThreadAxis, var
+from autosched.te.functions import ThreadAxis, const, var
 from autosched.tir.module import PrimFunc
 from autosched.tvm.attributes import IterType
 
@@ -170,7 +170,7 @@ def _make_var(name: str | None = None, dtype: Any = "int32") -> Expr:
 EXPRESSIONS: dict[str, Node] = {
     "Var": _op("var", make=_make_var),
     "SizeVar": _op("var", make=_make_var, where=lambda e: e.value.role == "size"),
-    "IntImm": _op("const", make=lambda dtype, value: ir.const(int(value), dtype), where=lambda e: not e.dtype.is_float),
+    "IntImm": _op("const", make=lambda dtype, value: const(int(value), dtype), where=lambda e: not e.dtype.is_float),
     "FloatImm": _op("const", make=lambda dtype, value: ir.const(float(value), dtype), where=lambda e: e.dtype.is_float),
     "Cast": _op("cast", make=lambda dtype, value: ir.cast(dtype, value)),
     "Add": _binary("add"),

@@ -63,8 +63,9 @@ __getattr__ = missing("topi", globals(), _INSTEAD)
 random = import_module(f"{__name__}.random")  # made of the operators above
 schedules.files(
     {
-        sys.modules[__name__]: "argwhere einsum reduction scatter scatter_elements searchsorted signal sort unique",
-        image: "grid_sample",
+        sys.modules[__name__]: "argwhere broadcast einsum math reduction scan scatter scatter_elements searchsorted "
+        "signal sort tensor unique",
+        image: "dilation2d grid_sample resize",
         random: "kernel",
         sparse: "csrmm csrmv dense",
         vision: "nms_util reorg",

@@ -21,7 +21,7 @@ from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import Operation, Tensor
-from autosched.tir.blocks import BlockSchedule
+from autosched.tir.schedule import Schedule as TirSchedule
 from autosched.topi.generic import schedule as simple_schedule
 from autosched.tvm._missing import missing
 from autosched.tvm.topi.workloads import NAMES
@@ -55,16 +55,16 @@ def schedule(outs: Tensor | Operation | Sequence[Any], target: Any = None) -> Sc
     return simple_schedule(tensors, to)
 
 
-def _by_position(machine: str, *args: Any, **kwargs: Any) -> Schedule | BlockSchedule:
+def _by_position(machine: str, *args: Any, **kwargs: Any) -> Schedule | TirSchedule:
     """TVM's schedules take outputs; templates a configuration before them, and some an input or a flag beside. Some
     take a `tir.Schedule` to go on with, and return it."""
     values = (*args, *kwargs.values())
-    given = [a for a in values if isinstance(a, (Tensor, Operation, BlockSchedule)) or _are_outputs(a)]
+    given = [a for a in values if isinstance(a, (Tensor, Operation, TirSchedule)) or _are_outputs(a)]
     current = Target.current(allow_none=True)
     wanted = Target(MACHINES[machine])
     is_fit = current is not None and (machine == "generic" or current.is_gpu_style == wanted.is_gpu_style)
     to = current if is_fit else wanted
-    if given and isinstance(given[-1], BlockSchedule):
+    if given and isinstance(given[-1], TirSchedule):
         auto(given[-1].schedule, to, effort="quick" if is_on() else "none")
         return given[-1]
     return schedule(given[-1] if given else args, to)
@@ -170,10 +170,11 @@ def without_configuration(operator: Any) -> Any:
 #: files of TVM's whose names programs import, in `nn` and in each of MACHINES
 FILES = (
     "argwhere batch_matmul batch_norm batch_to_space_nd bitserial_conv2d bitserial_dense bnn concat conv1d conv2d "
-    "conv2d_avx_1x1 conv2d_avx_common conv2d_direct conv2d_int8 conv2d_transpose conv2d_winograd conv3d default dense "
-    "depth_to_space depthwise_conv2d dilate elemwise fifo_buffer flatten group_norm injective instance_norm layer_norm "
-    "lstm matmul nn pad pooling qnn reduction rms_norm scatter_elements searchsorted signal softmax sort "
-    "space_to_batch_nd space_to_depth sparse tensor_intrin unique upsampling winograd_util"
+    "conv1d_transpose conv2d_avx_1x1 conv2d_avx_common conv2d_direct conv2d_int8 conv2d_transpose conv2d_winograd "
+    "conv3d conv3d_transpose correlation default deformable_conv2d dense depth_to_space depthwise_conv2d dilate "
+    "elemwise extern fifo_buffer flatten group_norm image injective instance_norm layer_norm local_response_norm loss "
+    "lstm mapping math matmul nn pad pooling qnn reduction rms_norm scatter_elements search searchsorted signal "
+    "softmax sort space_to_batch_nd space_to_depth sparse tensor_intrin unique upsampling vision winograd_util"
 ).split()
 
 

@@ -192,3 +192,32 @@ def test_a_library_without_a_model_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"x\.so or x\.tar"):
         module.export_library(tmp_path / "x.a", attached=[b"data"])
     assert io.BytesIO(bytes(module.attached)).getvalue() == b""
+
+
+def test_kernels_are_timed_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from autosched.tvm.contrib.debugger import debug_executor
+
+    lib = quick()
+    nodes = [n["name"] for n in json.loads(lib.get_graph_json())["nodes"]]
+    module = debug_executor.GraphModuleDebug(
+        lib["debug_create"]("default", tvm.cpu()), [tvm.cpu()], lib.get_graph_json(), "."
+    )
+    module.run(data=IMAGE)
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in nodes[1:]) and "Sum" in shown and "Percent" in shown
+    np.testing.assert_allclose(module.get_output(0).numpy(), expected(), rtol=1e-5)
+    report = module.profile(data=IMAGE)
+    assert [row["Name"] for row in report.calls] == nodes[1:]
+    assert abs(sum(row["Percent"] for row in report.calls) - 100) < 1e-6
+    assert len(report.csv().splitlines()) == len(nodes) and json.loads(report.json())["calls"] == report.calls
+    each = module.run_individual(number=2, repeat=3)
+    assert each[0] == [0.0] * 3 and len(each) == len(nodes) and all(t > 0 for times in each[1:] for t in times)
+    last = module.debug_get_output(nodes[-1])
+    np.testing.assert_array_equal(last.numpy(), module.debug_get_output(len(nodes) - 1).numpy())
+    np.testing.assert_allclose(last.numpy(), expected(), rtol=1e-5)
+    with pytest.raises(ModelError, match="there is no such kernel"):
+        module.debug_get_output(0)
+    lib.export_library(str(tmp_path / "net.so"))
+    loaded = tvm.runtime.load_module(str(tmp_path / "net.so"))
+    with pytest.raises(UsageError, match="cannot be called one by one"):
+        debug_executor.create(lib.get_graph_json(), loaded, tvm.cpu())

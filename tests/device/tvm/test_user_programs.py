@@ -156,7 +156,7 @@ def test_limits_of_kernels(capsys: pytest.CaptureFixture[str]) -> None:
     assert "@T.prim_func" in capsys.readouterr().out and mod.astext() == mod.script(show_meta=False)
 
 
-@pytest.mark.parametrize("name", ["cublas", "debugger", "micro"])
+@pytest.mark.parametrize("name", ["cublas", "cuda_graph", "micro"])
 def test_what_is_not_in_contrib_says_so(name: str) -> None:
     with pytest.raises(ImportError, match=f"tvm.contrib.{name} is not part of autosched"):
         getattr(tvm.contrib, name)

@@ -69,8 +69,9 @@ def size_in_no_argument() -> Program:
 def length_as_a_number() -> Program:
     count = te.var("count")
     a = te.placeholder((8,), name="A")
+    b = te.compute((count,), lambda i: a[i], name="B")
     k = te.reduce_axis((0, count), name="k")
-    c = te.compute((1,), lambda i: te.sum(a[k], axis=k), name="C")
+    c = te.compute((1,), lambda i: te.sum(b[k], axis=k), name="C")
     return [count, a, c], create_schedule(c)
 
 

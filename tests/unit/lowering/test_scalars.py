@@ -9,6 +9,7 @@ import autosched
 from autosched import te
 from autosched.codegen.artifact import Artifact
 from autosched.errors import BuildError, LowerError
+from autosched.runtime.interpreter import interpret
 from autosched.runtime.module import Module
 
 
@@ -89,10 +90,92 @@ def test_a_size_of_a_formula() -> None:
 def test_arguments_that_are_no_numbers() -> None:
     _, alpha, shift, a, b, s = program()
     k = te.reduce_axis((0, shift), name="k")
-    c = te.compute((4,), lambda i: te.sum(a[k], axis=k), name="c")
+    twice = te.compute((shift,), lambda i: a[i] * 2, name="twice")
+    c = te.compute((4,), lambda i: te.sum(twice[k], axis=k), name="c")
     with pytest.raises(LowerError, match="depends on shift, which the shape of no argument tells"):
         autosched.lower(autosched.create_schedule(c), [shift, a, c])
     with pytest.raises(LowerError, match="it is given twice"):
         autosched.lower(s, [alpha, alpha, shift, a, b])
     with pytest.raises(LowerError, match="it is not a variable"):
         autosched.lower(s, [alpha + 1, shift, a, b])
+
+
+@pytest.mark.parametrize("value", [-9, -5, -1, 0, 3, 9])
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_a_number_that_no_shape_tells_may_be_negative(value: int, scheduled: bool) -> None:
+    shift = te.var("shift")
+    a = te.placeholder((8,), "int32", name="a")
+    twice = te.compute((8,), lambda i: a[i] * 2, name="twice")
+    inside = lambda i: te.all(i + shift >= 0, i + shift < 8)  # noqa: E731
+    b = te.compute((8,), lambda i: te.if_then_else(inside(i), twice[i + shift], te.max(shift, 0)), name="b")
+    c = te.compute((8,), lambda i: b[i] * 100 + te.if_then_else(shift >= 0, 1, 2) + shift // 2, name="c")
+    s = autosched.create_schedule(c)
+    if scheduled:
+        outer, inner = s[c].split("i", 4)
+        s[c].vectorize(inner)
+        s[twice].compute_at(s[b], s[b].axis[0])
+        s[b].compute_at(s[c], outer)
+    x = np.arange(8, dtype="int32")
+    read = [2 * (i + value) if 0 <= i + value < 8 else max(value, 0) for i in range(8)]
+    expected = np.array(read) * 100 + (1 if value >= 0 else 2) + value // 2
+    assert np.array_equal(autosched.build(s, args=[shift, a, c])(value, x), expected)
+
+
+def rows(scheduled: int):
+    """Sums of the first elements of rows, and their number among the arguments."""
+    n, m, count = te.var("n"), te.var("m"), te.var("count")
+    a = te.placeholder((n, m), "int32", name="a")
+    k = te.reduce_axis((0, count), name="k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k] * count, axis=k), name="b")
+    s = autosched.create_schedule(b)
+    if scheduled == 1:
+        s[b].parallel("i")
+        outer, inner = s[b].split("k", 4)
+        s[b].unroll(inner)
+    elif scheduled == 2:
+        outer, inner = s[b].split("i", 4)
+        s[b].reorder(outer, "k", inner)
+        s[b].vectorize(inner)
+    elif scheduled == 3:
+        outer, inner = s[b].split("k", 4)
+        s.rfactor(b, inner)
+    return s, [count, a, b]
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+@pytest.mark.parametrize("scheduled", [0, 1, 2, 3])
+def test_a_number_may_end_a_loop(scheduled: int, target: str) -> None:
+    s, args = rows(scheduled)
+    module = autosched.build(s, target, args=args)
+    x = np.arange(35, dtype="int32").reshape(5, 7)
+    for count in (0, 1, 3, 4, 7, -2):
+        assert np.array_equal(module(count, x), x[:, : max(count, 0)].sum(1) * count), count
+
+
+@pytest.mark.parametrize("scheduled", [0, 1, 3])
+def test_the_interpreter_sees_a_number_beyond_the_tensor(scheduled: int) -> None:
+    s, args = rows(scheduled)
+    f = autosched.lower(s, args).structure.function
+    x = np.arange(35, dtype="int32").reshape(5, 7)
+    for count in (0, 3, 7, -1):
+        interpret(f, [np.array(count, "int32"), x, out := np.zeros(5, "int32")])
+        assert np.array_equal(out, x[:, : max(count, 0)].sum(1) * count), count
+    with pytest.raises(BuildError, match=r"a\[0, 7\] is outside \[5, 7\]"):
+        interpret(f, [np.array(8, "int32"), x, np.zeros(5, "int32")])
+
+
+def test_a_number_may_end_a_loop_of_a_kernel() -> None:
+    s, args = rows(0)
+    s["b"].bind("i", "blockIdx.x")
+    module = autosched.build(s, "opencl", args=args)
+    x = np.arange(35, dtype="int32").reshape(5, 7)
+    for count in (0, 3, 7):
+        assert np.array_equal(module(count, x), x[:, :count].sum(1) * count)
+
+
+def test_a_number_does_not_say_how_many_work_items_there_are() -> None:
+    s, args = rows(0)
+    s["b"].bind("i", "blockIdx.x")
+    s["b"].bind("k", "threadIdx.x")
+    with pytest.raises(LowerError, match="depends on count, which the shape of no argument tells"):
+        autosched.build(s, "opencl", args=args)

@@ -789,3 +789,12 @@ def test_producers_are_put_at_loops_of_consumers() -> None:
         sch.compute_at("C", sch.get_loops("C")[0])
     with pytest.raises(ScheduleError, match="D is an output block"):
         sch.compute_at("D", sch.get_loops("C")[0])
+
+
+def test_arguments_by_name() -> None:
+    sch = tir.Schedule(mod=tir.create_prim_func(program()), seed=1)
+    block = sch.get_block(name="D", func_name="main")
+    _, inner = sch.split(loop=sch.get_loops(block=block)[0], factors=[None, 4])
+    again = sch.copy()
+    again.unroll(loop=inner)  # a loop of the one that it is a copy of
+    assert "T.unroll" in again.mod.script() and "T.unroll" not in sch.mod.script()

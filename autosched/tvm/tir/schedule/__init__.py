@@ -14,7 +14,7 @@ from autosched.schedule.stage import Loop as LoopRV
 from autosched.schedule.trace import Instruction as Instruction
 from autosched.schedule.trace import Trace as Trace
 from autosched.tir.blocks import Block as BlockRV
-from autosched.tir.blocks import BlockSchedule as Schedule
+from autosched.tir.schedule import Schedule as Schedule
 from autosched.tvm._missing import missing
 
 
@@ -58,7 +58,15 @@ def _show(trace: Trace, style: Any = None, black_format: Any = None) -> None:
     print(trace.as_python())
 
 
-attach(Schedule, get_sref=_sref)
+def _forget(sch: Schedule, rv: Any) -> None:
+    """Nothing: blocks and loops are values of Python's."""
+
+
+def _enter_postproc(sch: Schedule) -> None:
+    """Nothing: a trace has one part."""
+
+
+attach(Schedule, get_sref=_sref, remove_rv=_forget, enter_postproc=_enter_postproc)
 attach(
     Trace,
     apply_to_schedule=apply_to_schedule,
