@@ -482,9 +482,13 @@ def _columns(
     several = powers(least, max(256, least)) if least <= most else [1 << most.bit_length() - 1]
     vectors, vector = (None, block) if whole else stage.split(block, factor=plan.knob(stage, "vectors", several))
     most_rows = analysis.WAYS if _is_large(plan, stage) else 16  # more rows from afar are fetched ahead badly
-    band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, most_rows)))
     around = [x for x in (parallel, *outer, vectors) if x is not None]
-    stage.reorder(*around, *slow, band, vector, row, lane)
+    if not whole and not slow and analysis.has_fewer(stage.reduce_axis, most_rows + 1):  # all in one go, in registers
+        row, loops = k, [vector]
+    else:
+        band, row = stage.split(k, factor=plan.knob(stage, "rows", powers(1, most_rows)))
+        loops = [*slow, band, vector]
+    stage.reorder(*around, *loops, row, lane)
     stage.unroll(row)
     stage.vectorize(lane)
     if parallel is not None:

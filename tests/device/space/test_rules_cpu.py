@@ -948,3 +948,14 @@ def test_the_inner_loop_of_a_contraction_goes_through_operands_in_order():
         loops = [x.name for x in planned(*product(*order)).s["c.local"].loops if x.is_reduce]
         assert [x.partition(".")[0] for x in loops] == ["j", "k", "k"]
     check(product("j", "k"))
+
+
+def test_a_few_rows_are_combined_in_registers():
+    def places(rows):
+        x, k = te.placeholder((rows, 3000), name="x"), te.reduce_axis((0, rows), "k")
+        return x, te.compute((3000,), lambda j: te.argmax((k.var, x[k, j]), axis=k), name="at")[0]
+
+    plan = planned(*places(4))
+    assert [x.kind for x in plan.s["at"].loops if x.is_reduce] == ["unroll"]
+    assert [x.kind for x in planned(*places(400)).s["at"].loops if x.is_reduce] == ["serial", "unroll"]
+    check(places(4))
