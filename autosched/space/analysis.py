@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import permutations, takewhile
 from typing import TypeVar
 
 from autosched.ir.dtype import DType
@@ -447,8 +447,9 @@ def made_of(stage: Stage) -> tuple[list[Access], frozenset[Expr]]:
 def is_contraction(stage: Stage) -> bool:
     """A reduction that reads elements again for other points of its result: a tile of them is worth keeping.
 
-    Ansor's condition for multi-level tiling, for two axes at least: with one there is no tile. A few sums of each row
-    are none, either: see `sums_of_a_row`.
+    Ansor's condition for multi-level tiling, for two axes at least: with one there is no tile. Products of matrices and
+    vectors are none, for each matrix of a batch either: what is read again along both axes is the vector alone. Nor are
+    a few sums of each row: see `sums_of_a_row`.
     """
     if is_opaque(stage) or not stage.reduce_axis or len(stage.body) > 1 or len(long_axes(stage)) < 2:
         return False
@@ -456,7 +457,10 @@ def is_contraction(stage: Stage) -> bool:
         return False
     tensors = (a for a in accesses(stage) if any(not is_const(i) for i in a.indices))
     shares = is_window(stage) or _is_shared_window(stage)
-    return shares or any(not a.mentions(axis) for a in tensors for axis in long_axes(stage))
+    axes = (*long_axes(stage), *stage.reduce_axis)
+    again = [[axis for axis in axes if not a.mentions(axis)] for a in tensors]
+    pairs = ((x, y) for one, other in permutations(again, 2) for x in one for y in other)
+    return shares or any(x is not y and x.kind == "spatial" for x, y in pairs)
 
 
 def sums_of_a_row(stage: Stage) -> int:

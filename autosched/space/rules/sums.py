@@ -223,12 +223,14 @@ def lanes_of_sums(plan: Plan, stage: Stage) -> None:
     if not stage.spatial_loops:
         reduce_rows(plan, stage)
         return
-    row = fuse_all(stage, stage.spatial_loops)
     together = any(not a.mentions(axis) for a in analysis.accesses(stage) for axis in analysis.long_axes(stage))
     sums = max(1, analysis.sums_of_a_row(stage))
     rows = [sums * n for n in ((1, 2, 4, 8) if together else (1, 2, 4))]
+    *outer, row = stage.spatial_loops
+    if not together or sums > 1 or analysis.has_fewer(stage.axis[-1:], 2 * rows[-1]):
+        outer, row = [], fuse_all(stage, [*outer, row])
     group, row = stage.split(row, factor=plan.knob(stage, "rows", rows))
-    task, group = stage.split(group, factor=plan.knob(stage, "groups", powers(1, 64)))
+    task, group = stage.split(fuse_all(stage, [*outer, group]), factor=plan.knob(stage, "groups", powers(1, 64)))
     stage.parallel(task)
     if together:
         _rows_in_lanes(plan, stage, group, row)
