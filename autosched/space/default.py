@@ -27,6 +27,7 @@ from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
 from autosched.space.features.memory import Machine
 from autosched.space.features.work import unclamped
+from autosched.space.spans import spans
 from autosched.target import Target
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
@@ -60,6 +61,8 @@ MOST_INLINED = 256
 #: Places of a scan that may have a work-item each for all steps, fewer than which leave a device idle; and how many
 #: more of them a kernel for each step must have.
 FEW_PLACES, LEAST_PLACES = 4096, 64
+#: Points of a reduction whose ends data tell, about.
+SPAN = 16
 #: Kinds of operators that cost something.
 _WORK = ("arith", "bits", "compare", "choice", "cast", "math")
 
@@ -194,7 +197,7 @@ def _walk_along_rows(stage: Stage) -> bool:
     """Let the innermost spatial loop run inside the reduce loops, if that strides through fewer
     tensors: for a matrix product, along the rows of `b` rather than down its columns. Returns whether it does."""
     spatial, reduce = _free_loops(stage), _reduce_loops(stage)
-    if not spatial or not reduce or stage.scatter_loops:
+    if not spatial or not reduce or stage.scatter_loops or stage.axis[-1].var in spans(stage):
         return False
     found = [e for e in post_order(stage.body) if e.op == "read"]
 
@@ -387,7 +390,8 @@ def _points(axes: Sequence[IterVar]) -> int:
 
 def _total_work(stage: Stage) -> int:
     if not isinstance(stage.op, ScanOp):
-        return _work(stage) * _points((*stage.axis, *stage.reduce_axis))
+        reduced = SPAN if spans(stage) else _points(stage.reduce_axis)
+        return _work(stage) * _points(stage.axis) * reduced
     steps = [x for x in stage.schedule.stages if stage.schedule.scans.step_of(x) is stage]
     return sum(_work(x) * _points((*x.axis, *x.reduce_axis)) for x in steps) * _points([stage.op.scan_axis])
 
@@ -406,15 +410,17 @@ def _in_vectors(stage: Stage, row: _Row, lanes: int) -> Loop:
 
 def _reduction(stage: Stage, row: _Row | None) -> Loop | None:
     """The order of the loops of a reduction. Returns the loop along the row of results, where there is one."""
-    reduce = _reduce_loops(stage)
+    reduce, apart = _reduce_loops(stage), spans(stage)
+    if row is not None and not apart.isdisjoint(a.var for a in row.axes):
+        return None
     if row is None:
         # compilers add integers up in any order
         in_order = len(stage.body) > 1 or stage.body[0].dtype.is_float
         if not _walk_along_rows(stage) and in_order and _points(stage.reduce_axis) >= LONG_REDUCTION:
-            _side_by_side(stage, stage.axis[-1:], reduce)
+            _side_by_side(stage, [a for a in stage.axis[-1:] if a.var not in apart], reduce)
         return None
     shared = [a for a in stage.axis[: -len(row.axes)] if _points([a]) >= SIDE_BY_SIDE]
-    shared = [a for a in shared if any(not read.mentions(a) for read in row.near)]
+    shared = [a for a in shared if a.var not in apart and any(not read.mentions(a) for read in row.near)]
     lanes = row.lanes(VECTORS) if shared or _points(stage.reduce_axis) <= WINDOW else 0
     if not lanes:
         return _along_rows(stage, row, reduce)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autosched.schedule.stage import Stage
 from autosched.space.rules import analysis, gpu
 from autosched.space.rules.analysis import powers
@@ -61,6 +63,16 @@ def _is_dense(plan: Plan, stage: Stage) -> bool:
     return few and not analysis.has_fewer(stage.reduce_axis[:1], BANDS[0])
 
 
+def _in_bands(plan: Plan, stage: Stage, count: Any, rule: str) -> Stage:
+    """The stage that makes results for each of so many parts of the outermost loop of values. It goes over these as
+    before: `rfactor` would put what is left of a part innermost, so that images were read by columns."""
+    band, _ = stage.split(reduce_loops(stage)[0], nparts=count)
+    bands = partial_results(plan, stage, band, rule)
+    *inner, rest = reduce_loops(bands)
+    bands.reorder(rest, *inner)
+    return bands
+
+
 @rule(when=_is_dense)
 def copies_of_bands(plan: Plan, stage: Stage) -> None:
     """Each thread has copies of all results for its values, which are combined at the end.
@@ -69,8 +81,7 @@ def copies_of_bands(plan: Plan, stage: Stage) -> None:
     """
     most = analysis.iterations(stage.reduce_axis) // (2 * analysis.iterations(stage.axis))
     count = plan.knob(stage, "bands", [b for b in BANDS if b <= most])
-    band, _ = stage.split(reduce_loops(stage)[0], nparts=count)
-    bands = partial_results(plan, stage, band, "copies_of_bands")
+    bands = _in_bands(plan, stage, count, "copies_of_bands")
     bands.parallel(bands.roots[bands.axis[0]])
     *outer, place, total = stage.loops
     block, lane = stage.split(place, factor=lanes_knob(plan, stage, analysis.length(stage.axis[-1])))
@@ -117,8 +128,7 @@ def private_copies(plan: Plan, stage: Stage) -> None:
 
     for k: C[at(k)] += 1   ->   parallel for b: for k.o: unroll n: P[b, n, at(k.o*4 + n)] += 1;  C = the sum of P
     """
-    band, _ = stage.split(reduce_loops(stage)[0], nparts=plan.knob(stage, "bands", BANDS))
-    bands = partial_results(plan, stage, band, "private_copies")
+    bands = _in_bands(plan, stage, plan.knob(stage, "bands", BANDS), "private_copies")
     row = fuse_all(bands, reduce_loops(bands)[1:] or reduce_loops(bands))
     _, neighbour = bands.split(row, factor=plan.knob(stage, "neighbours", NEIGHBOURS))
     single = partial_results(plan, bands, neighbour, "private_copies")
