@@ -207,9 +207,7 @@ def _hull(parts: list[Region], an: Analyzer) -> Region | None:
     for p in parts[1:]:
         low, high = an.extremum("min", low, p.low), an.extremum("max", high, p.high)
         width = high - low
-    if len(parts) == 1 or loop_free(width):
-        return Region(low, high, width)
-    span = _provable_span(parts, an)
+    span = width if len(parts) == 1 or loop_free(width) else _provable_span(parts, an)
     return None if span is None else Region(low, high, span)
 
 
@@ -221,8 +219,7 @@ def _provable_span(parts: list[Region], an: Analyzer) -> Poly | None:
         if (p.low, p.width) in seen:
             continue
         seen.add((p.low, p.width))
-        shift = p.low - first.low
-        ahead, back = _at_most(shift, an), _at_most(-shift, an)
+        ahead, back = _at_most(p.low - first.low, an), _at_most(first.low - p.low, an)
         if ahead is None or back is None:
             return None
         behind = an.extremum("max", behind, p.width + ahead)

@@ -126,8 +126,7 @@ def may_be_cut(stage: Stage) -> bool:
 def parts_of_rows(plan: Plan, stage: Stage) -> None:
     """Data tell which part of a reduction each result takes: one result after the other goes over its own.
 
-    for k: for i: if begin[i] <= k < end[i]: R[i] += A[k]   ->
-        parallel for i.o: for i.i: for k in begin[i] .. end[i]: R[i] += A[k]
+    for i: for k: if begin[i] <= k < end[i]: ..   ->   parallel for i.o: for i.i: for k from begin[i] to end[i]: ..
 
     Results that share their part, as those of a row of a sparse matrix times a dense one, are vectors inside.
     """
