@@ -103,7 +103,10 @@ def _discard_output() -> None:
 
 
 def readable_streams() -> None:
-    """Let a character that the terminal's encoding lacks be escaped, not raise."""
+    """Escape characters that the terminal's encoding lacks, and lose what a stream gets that was closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started the process
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

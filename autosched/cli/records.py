@@ -34,6 +34,9 @@ from autosched.records import (
 )
 from autosched.report.text import census, knobs, plural, seconds, table
 
+#: Lines that cannot be read of which a listing tells.
+MOST_PROBLEMS = 20
+
 
 def run(args: argparse.Namespace) -> int:
     action = {"records best": _best, "records check": _check}.get(args.verb, _list)
@@ -198,7 +201,9 @@ def summarise(
         print(f"\n{total:,} line{'' if total == 1 else 's'} in {', '.join(map(str, files))}")
     if contents.problems:
         print(f"{len(contents.problems)} unusable:")
-        print("\n".join(f"  {problem}" for problem in contents.problems))
+        print("\n".join(f"  {problem}" for problem in contents.problems[:MOST_PROBLEMS]))
+        if len(contents.problems) > MOST_PROBLEMS:
+            print(f"  and {len(contents.problems) - MOST_PROBLEMS:,} more, all of which --json has")
     return 0
 
 

@@ -208,29 +208,31 @@ def _hull(parts: list[Region], an: Analyzer) -> Region | None:
     for p in parts[1:]:
         low, high = an.extremum("min", low, p.low), an.extremum("max", high, p.high)
         width = high - low
-        if not loop_free(width):
-            wider = _provable_span(parts, an)
-            if wider is None:
-                return None
-            width = wider
-    return Region(low, high, width)
+    span = width if len(parts) == 1 or loop_free(width) else _provable_span(parts, an)
+    return None if span is None else Region(low, high, span)
 
 
 def _provable_span(parts: list[Region], an: Analyzer) -> Poly | None:
-    """For parts that are shifted copies of one another: the widest plus the largest shift."""
-    first = parts[0]
-    span = first.width
-    for p in parts:
-        shift = p.low - first.low
-        if not loop_free(shift):
-            bound = next((k for k in range(65) if an.prove_nonneg(shift + k) and an.prove_nonneg(-shift + k)), None)
-            if bound is None:
-                return None
-            shift = Poly.of(bound)
-        elif not an.prove_nonneg(shift):
-            shift = -shift if an.prove_nonneg(-shift) else an.extremum("max", shift, -shift)
-        span = an.extremum("max", span, p.width) + shift
-    return span
+    """For parts that are shifted copies of one another: how far they reach behind the first's begin, and before it."""
+    first, seen = parts[0], set()
+    behind, before = first.width, Poly({})
+    for p in parts[1:]:
+        if (p.low, p.width) in seen:
+            continue
+        seen.add((p.low, p.width))
+        ahead, back = _at_most(p.low - first.low, an), _at_most(first.low - p.low, an)
+        if ahead is None or back is None:
+            return None
+        behind = an.extremum("max", behind, p.width + ahead)
+        before = an.extremum("max", before, back)
+    return behind + before
+
+
+def _at_most(shift: Poly, an: Analyzer) -> Poly | None:
+    """A bound of a shift that is free of loop variables, and not negative; None where none is found."""
+    if loop_free(shift):
+        return an.extremum("max", shift, Poly({}))
+    return next((Poly.of(k) for k in range(65) if an.prove_nonneg(Poly.of(k) - shift)), None)
 
 
 def _tightest(index: Expr, relaxed: frozenset[Expr], an: Analyzer) -> Region | None:

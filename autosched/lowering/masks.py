@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autosched.ir.calls import is_opaque
+from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, select, var, variables
 from autosched.ir.ops import ORDERS
 from autosched.ir.simplify import Analyzer, conjuncts
@@ -68,38 +69,78 @@ def _cut(s: Stmt, an: Analyzer, room: _Room) -> Stmt:
     if not isinstance(s, For):
         return with_children(s, lambda c: _cut(c, an, room))
     if s.kind == "serial" and not s.thread:
-        loop, ends = _with_ends(s, an)
+        loop, ends, exact = _with_ends(s, an)
         pieces = _pieces(loop, an, room)
         if pieces is not None:
+            if exact:
+                pieces = If(logical_and(*exact), pieces, _inside(s, an, room))
             for v, value in ends.items():
                 pieces = Let(v, value, pieces)
             return pieces
     return _inside(s, an, room)
 
 
-def _with_ends(loop: For, an: Analyzer) -> tuple[For, dict[Expr, Expr]]:
+def _with_ends(loop: For, an: Analyzer) -> tuple[For, dict[Expr, Expr], list[Expr]]:
     """The loop with names for those sides of its masks that are the same data in every iteration, and what these are.
 
-    They are read whether or not the loop runs, so they must be inside their buffers in any case.
+    They are read whether or not the loop runs, so they must be inside their buffers in any case. A side may be such
+    data and an index, as `indptr[i] + k` is, which wraps in its type. With a name in it, it is exact: the conditions
+    under which that is the same come third.
     """
     stored = {x.buffer for x in walk(loop.body) if isinstance(x, Store)}
     inner = {loop.var} | {x.var for x in walk(loop.body) if isinstance(x, (For, Let))}
     names: dict[Expr, Expr] = {}
     named: dict[Expr, Expr] = {}
+    exact: dict[Expr, None] = {}
+
+    def told(e: Expr) -> bool:
+        fits = e.dtype.is_integer and str(e.dtype) != "uint64"  # of which names would be negative
+        return fits and not is_index(e) and _is_fixed(e, stored, inner, an)
+
+    def name_of(e: Expr) -> Expr:
+        return names.setdefault(e, var(f"{loop.var.name}.end", e.dtype, "let"))
+
     for c in sorted(_masks(loop.body) or (), key=repr):
-        fixed = [
-            x
-            for x in (c.args if c.op in ORDERS else ())
-            if x.dtype.is_integer and not is_index(x) and _is_fixed(x, stored, inner, an)
-        ]
-        for side in fixed:
-            if side not in names:
-                names[side] = var(f"{loop.var.name}.end", side.dtype, "let")
-        if fixed:
-            named[c] = compare(c.op, *(names.get(x, x) for x in c.args))
-    if not names or any(map(is_opaque, all_expressions(loop.body))):
-        return loop, {}
-    return replace(loop, body=replace_exprs(loop.body, named)), {v: x for x, v in names.items()}
+        sides: list[Expr] = []
+        for x in c.args if c.op in ORDERS else ():
+            if told(x):
+                sides.append(name_of(x))
+            elif not is_index(x) and x.op == "add" and (data := next(filter(told, x.args), None)) is not None:
+                (offset,) = (a for a in x.args if a is not data)
+                stays = _stays_in_type(name_of(data), offset, x.dtype, loop, an) if is_index(offset) else None
+                sides.append(x if stays is None else name_of(data) + offset)
+                exact.update(dict.fromkeys(stays or ()))
+            else:
+                sides.append(x)
+        if any(a is not b for a, b in zip(sides, c.args, strict=False)) and all(map(is_index, sides)):
+            named[c] = compare(c.op, *sides)
+            exact.update(dict.fromkeys(x for v in sides if v in names.values() for x in _far_from_ends(v)))
+    if not named or any(map(is_opaque, all_expressions(loop.body))):
+        return loop, {}, []
+    used = {v for c in (*named.values(), *exact) for v in variables(c)}
+    body = replace_exprs(loop.body, named)
+    return replace(loop, body=body), {v: x for x, v in names.items() if v in used}, list(exact)
+
+
+def _stays_in_type(name: Expr, offset: Expr, dtype: DType, loop: For, an: Analyzer) -> list[Expr] | None:
+    """The conditions under which `name + offset` is in its type in all iterations; None where that is not known."""
+    with an.tightened({}):
+        enter_loop(loop, an)
+        inner = _enter_inner(loop, an)
+        if inner is None:
+            return None
+        least, most = (an.extreme(an.poly(offset), [loop.var, *inner], largest=x) for x in (False, True))
+    if least is None or most is None or (least.variables | most.variables) & (inner | {loop.var}):
+        return None
+    if dtype.bits == 64:
+        return _far_from_ends(name) if dtype.kind == "int" else None
+    falls = [] if an.prove_nonneg(least) else [compare("ge", name + least.expr(), int(dtype.min))]
+    return [*falls, *([] if an.prove_nonneg(-most) else [compare("le", name + most.expr(), int(dtype.max))])]
+
+
+def _far_from_ends(name: Expr) -> list[Expr]:
+    """The conditions under which sums and differences of names and lengths fit into 64 bits."""
+    return [] if name.dtype.bits < 64 else [compare("ge", name, -(1 << 62)), compare("le", name, 1 << 62)]
 
 
 def _is_fixed(e: Expr, stored: set[Buffer], inner: set[Expr], an: Analyzer) -> bool:

@@ -37,7 +37,7 @@ from autosched.lowering.double_buffer import in_turns
 from autosched.lowering.extern import opaque_nest
 from autosched.lowering.gpu import BY_HOST, GroupReduction, ThreadLoop
 from autosched.lowering.scan import check_private_state, is_stepped_by_host
-from autosched.lowering.stores import at_once, fetching, stores_to
+from autosched.lowering.stores import at_once, chosen_inside, fetching, stores_to
 from autosched.lowering.tensorize import Tile
 from autosched.lowering.versions import inside_threads, named, specialized
 from autosched.schedule.primitives.loops import predicated
@@ -438,11 +438,16 @@ class _Nest:
 
     def _place(self, place: Sequence[Expr]) -> tuple[tuple[Expr, ...], list[Expr]]:
         """The place of a point of a scatter, and the conditions, if its type leaves any, that it is in the tensor."""
-        at = [self.b.an.simplify(E.cast("int64", self.b.reads(substitute(i, self.values)))) for i in place]
-        leading = self.places[0][1][: len(self.stage.axis) - len(at)]
+        found = self._loaded(place)
+        leading = self.places[0][1][: len(self.stage.axis) - len(found)]
+        at: list[Expr] = []
         inside: list[Expr] = []
-        for i, e, a in zip(at, place, self.stage.axis[len(leading) :], strict=True):
+        for read, a in zip(found, self.stage.axis[len(leading) :], strict=True):
             last = self.b.an.simplify(a.extent - 1)
+            e, asked = chosen_inside(read, last)
+            i = self.b.an.simplify(E.cast("int64", e))
+            at.append(i)
+            inside += [c for c in map(self.b.an.simplify, asked) if c not in inside]
             if e.dtype.kind != "uint" or e.dtype.bits == 64:  # large ones are negative as int64
                 inside.append(E.compare("ge", i, 0))
             if last.op != "const" or last.value < e.dtype.max:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autosched.ir.dtype import INT64
-from autosched.ir.expr import Expr, make, minimum, ramp, var, variables
+from autosched.ir.expr import Expr, is_const, logical_not, make, minimum, ramp, var, variables
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, For, If, Let, Prefetch, Stmt, Store, While, expressions, map_stmt, seq, walk
 from autosched.ir.visit import contains, post_order, rebuild, substitute
@@ -156,3 +156,23 @@ def _shifted(root: Expr, v: Expr, by: Expr, an: Analyzer) -> Expr:
         return ramp(base + by * stride.value, stride, e.dtype.lanes)
 
     return go(root)
+
+
+def chosen_inside(place: Expr, last: Expr) -> tuple[Expr, list[Expr]]:
+    """A place of a scatter without what a choice takes outside of the tensor, as -1, and the conditions under which the
+    rest is taken: loops can leave out, or end, where these do not hold."""
+    asked: list[Expr] = []
+    while place.op in ("select", "if_then_else"):
+        condition, then, otherwise = place.args
+        if _is_outside(otherwise, last):
+            place = then
+        elif _is_outside(then, last):
+            place, condition = otherwise, logical_not(condition)
+        else:
+            break
+        asked.append(condition)
+    return place, asked
+
+
+def _is_outside(place: Expr, last: Expr) -> bool:
+    return is_const(place) and (place.value < 0 or (is_const(last) and place.value > last.value))

@@ -58,6 +58,8 @@ def _threads(device: Mapping[str, Any]) -> int:
     return int(found[1]) if found and int(found[1]) else 1
 
 
+#: The name that searches give the sketch of the default schedule.
+BASELINE = "default"
 #: The value of `verified` that says that the output was compared with what the plain loops compute (`tuning.expected`).
 PLAIN = "plain"
 #: Values of `verified` that say that the output was compared with the reference, or with that.
@@ -202,11 +204,22 @@ def _in_order(group: list[Record]) -> list[Record]:
     by_time = sorted(group, key=_by_time)
     winners = [r for r in group if r.playoff is not None and r.playoff.get("winner") is True]
     if not winners:
-        return by_time
+        return _after_the_default(by_time)
     winner = max(winners, key=lambda r: (r.moment, r.id))
     before = [r for r in by_time if _displaces(r, winner)]
     after = [r for r in by_time if r is not winner and not _displaces(r, winner)]
     return [*before, winner, *after]
+
+
+def _after_the_default(by_time: list[Record]) -> list[Record]:
+    """Records of which none has won a play-off. Those that took part in one lost it to the default schedule, whose
+    own record is not about play-offs: it goes before them, and before what was known when the last one was held."""
+    held = [r.moment for r in by_time if r.playoff is not None and r.playoff.get("winner") is False]
+    default = next((r for r in by_time if r.sketch == BASELINE), None)
+    if not held or default is None:
+        return by_time
+    news = [r for r in by_time if r.playoff is None and r.moment > max(held) and r.seconds < default.seconds]
+    return [*news, default, *(r for r in by_time if r is not default and r not in news)]
 
 
 def _displaces(record: Record, winner: Record) -> bool:

@@ -15,14 +15,12 @@ from hashlib import blake2b
 from pathlib import Path
 
 from autosched.errors import RecordError, UsageError, check_positive
-from autosched.records.best import latest, ranked
+from autosched.records.best import BASELINE, latest, ranked
 from autosched.records.frame import Slimmer
 from autosched.records.log import Place, Problem, RecordLog, default_path
 from autosched.records.record import NEWER, PREDICTED, Record, decode
 from autosched.records.tasks import by_task
 
-#: The name that searches give the sketch of the default schedule.
-BASELINE = "default"
 #: How a split can be made: the name of a part is the workload's file, a folder for each target, or for each device.
 BY = ("workload", "target", "device")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import platform
+import shutil
 import struct
 import sys
 import sysconfig
@@ -264,15 +266,41 @@ class Session:
         return self._queue
 
 
+def _pocl_cache() -> str:
+    """The folder in which PoCL keeps what it compiled, unless it is told another one."""
+    cache, home = os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")
+    return f"{cache}/pocl/kcache" if cache else f"{home}/.cache/pocl/kcache" if home else "/tmp/pocl/kcache"
+
+
+def _can_write(folder: str) -> bool:
+    """Whether files can be made in a folder, which is made if need be."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=1)
+def _temporary_folder() -> str:
+    """A folder that goes when the process does."""
+    folder = tempfile.mkdtemp(prefix="autosched-pocl-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def opencl() -> Any:
     """The `pyopencl` module. Raises DeviceError when it is not installed or cannot load.
 
-    Two settings must be in place before it loads: PoCL's handler for division errors would make
-    this process's own LLVM code return garbage instead of failing, and pyopencl's disk cache would
-    fill with candidates that are built once.
+    Some settings must be in place before it loads: PoCL's handler for division errors would make
+    this process's own LLVM code return garbage instead of failing, pyopencl's disk cache would
+    fill with candidates that are built once, and PoCL has no device where it cannot write to its cache.
     """
     os.environ.setdefault("POCL_SIGFPE_HANDLER", "0")
     os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
+    if not os.environ.get("POCL_CACHE_DIR") and not _can_write(_pocl_cache()):
+        os.environ["POCL_CACHE_DIR"] = _temporary_folder()
     try:
         import pyopencl
     except (ImportError, OSError) as error:

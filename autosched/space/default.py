@@ -30,6 +30,7 @@ from autosched.space.analysis import USUAL_LENGTH, WORK, Access, about, accesses
 from autosched.space.features.memory import Machine
 from autosched.space.features.work import unclamped
 from autosched.space.reached import distinct_reads
+from autosched.space.spans import spans
 from autosched.target import Target
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
@@ -61,6 +62,8 @@ MOST_INLINED = 256
 #: Places of a scan that may have a work-item each for all steps, fewer than which leave a device idle; and how many
 #: more of them a kernel for each step must have.
 FEW_PLACES, LEAST_PLACES = 4096, 64
+#: Points of a reduction whose ends data tell, about.
+SPAN = 16
 
 
 def default_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
@@ -184,7 +187,7 @@ def _walk_along_rows(stage: Stage) -> bool:
     """Let the innermost spatial loop run inside the reduce loops, if that strides through fewer
     tensors: for a matrix product, along the rows of `b` rather than down its columns. Returns whether it does."""
     spatial, reduce = _free_loops(stage), stage.reduce_loops
-    if not spatial or not reduce or stage.scatter_loops:
+    if not spatial or not reduce or stage.scatter_loops or stage.axis[-1].var in spans(stage):
         return False
 
     def strided(axis: IterVar) -> int:
@@ -357,7 +360,8 @@ def _asks(stage: Stage, axes: Sequence[IterVar]) -> bool:
 
 def _total_work(stage: Stage) -> int:
     if not isinstance(stage.op, ScanOp):
-        return _work(stage) * iterations((*stage.axis, *stage.reduce_axis))
+        reduced = SPAN if spans(stage) else iterations(stage.reduce_axis)
+        return _work(stage) * iterations(stage.axis) * reduced
     steps = [x for x in stage.schedule.stages if stage.schedule.scans.step_of(x) is stage]
     return sum(_work(x) * iterations((*x.axis, *x.reduce_axis)) for x in steps) * iterations([stage.op.scan_axis])
 
@@ -372,15 +376,17 @@ def _in_vectors(stage: Stage, row: _Row, lanes: int) -> Loop:
 
 def _reduction(stage: Stage, row: _Row | None) -> Loop | None:
     """The order of the loops of a reduction. Returns the loop along the row of results, where there is one."""
-    reduce = stage.reduce_loops
+    reduce, apart = stage.reduce_loops, spans(stage)
+    if row is not None and not apart.isdisjoint(a.var for a in row.axes):
+        return None
     if row is None:
         # compilers add integers up in any order
         in_order = len(stage.body) > 1 or stage.body[0].dtype.is_float
         if not _walk_along_rows(stage) and in_order and iterations(stage.reduce_axis) >= LONG_REDUCTION:
-            _side_by_side(stage, stage.axis[-1:], reduce)
+            _side_by_side(stage, [a for a in stage.axis[-1:] if a.var not in apart], reduce)
         return None
     shared = [a for a in stage.axis[: -len(row.axes)] if iterations([a]) >= SIDE_BY_SIDE]
-    shared = [a for a in shared if any(not read.mentions(a) for read in row.near)]
+    shared = [a for a in shared if a.var not in apart and any(not read.mentions(a) for read in row.near)]
     lanes = row.lanes(VECTORS) if shared or iterations(stage.reduce_axis) <= WINDOW else 0
     if not lanes:
         return _along_rows(stage, row, reduce)

@@ -390,11 +390,14 @@ def scattered(m: Maker) -> Tensor | None:
         return None
     by_row, bins = m.rng.random() < 0.5, m.rng.choice((*a.shape, *LENGTHS))
     r = [te.reduce_axis((0, d), f"r{k}") for k, d in enumerate(a.shape) if k or not by_row]
-    combiner = m.rng.choice(("sum", "sum", "max"))
+    combiner, dropped = m.rng.choice(("sum", "sum", "max")), m.rng.choice((None, None, te.select, te.if_then_else))
+    nowhere = te.max_value(str(a.dtype)) if a.dtype.kind == "uint" else const(-1, a.dtype)
 
     def count(*row: Expr) -> tuple[object, object]:
-        element = m.read(a, [*row, *r])
-        return element + 1, r[-1].var + 1
+        place = m.read(a, [*row, *r]) + 1
+        if dropped is not None:  # some points have no place: -1, or one that is large for an unsigned type
+            place = dropped(te.floormod(r[0].var, 3) != 1, place, nowhere)
+        return place, r[-1].var + 1
 
     shape = [a.shape[0], bins] if by_row else [bins]
     if not m.fits(shape):

@@ -7,17 +7,22 @@ from collections.abc import Callable, Sequence
 from autosched import te
 from autosched.ir.expr import Expr
 from autosched.te.tensor import Tensor
-from autosched.testing.maker import Maker
+from autosched.testing.maker import Maker, clamp
 
 
 def mask_of(m: Maker) -> Callable[[Expr, Sequence[Expr]], Expr]:
-    """A condition on a reduce axis, and on a spatial one if there is one: every second point, a triangle, a band."""
-    which, at, p, q, d = m.rng.randrange(4), m.rng.random(), *(m.rng.randint(1, 3) for _ in range(3))
+    """A condition on a reduce axis, and on a spatial one if there is one: every second point, a triangle, a band, or a
+    part whose ends are data."""
+    which, at, p, q, d = m.rng.randrange(6), m.rng.random(), *(m.rng.randint(1, 3) for _ in range(3))
+    ends = m.placeholder([5], m.rng.choice(("int32", "int32", "int8"))) if which > 3 else None
 
     def holds(r: Expr, i: Sequence[Expr]) -> Expr:
         if which == 0 or not i:
             return te.floormod(r, 2) == 0
         x = i[int(at * len(i))]
+        if ends is not None:
+            begin, end = (ends[clamp(x + more, 5)].astype("int32") for more in (0, 1))
+            return te.all(r >= begin - d, r < end + q) if which == 4 else begin + r < end + p + q
         return (p * r <= q * x + d - 2, p * r > q * x - d, te.all(r >= x - d, r < x + p))[which - 1]
 
     return holds

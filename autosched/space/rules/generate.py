@@ -59,6 +59,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         inline.unroll_constant,
         inline.always_inline,
         butterflies.butterflies,
+        sums.parts_of_rows,
         tiles.fuse_epilogue,
         pairs.sums_of_pairs,
         tiles.multi_level_tiling,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from autosched.schedule.stage import Loop, Stage
+from typing import Any
+
+from autosched.schedule.stage import Stage
 from autosched.space import analysis
 from autosched.space.analysis import powers
 from autosched.space.rules import gpu
@@ -62,11 +64,14 @@ def _is_dense(plan: Plan, stage: Stage) -> bool:
     return few and not analysis.has_fewer(stage.reduce_axis[:1], BANDS[0])
 
 
-def _in_order(bands: Stage) -> list[Loop]:
-    """The reduce loops of partial results in the order of the axes: what is left of the first one, which was cut into
-    bands, is their last."""
-    *others, first = bands.reduce_loops
-    return [first, *others]
+def _in_bands(plan: Plan, stage: Stage, count: Any, rule: str) -> Stage:
+    """The stage that makes results for each of so many parts of the outermost loop of values. It goes over these as
+    before: `rfactor` would put what is left of a part innermost, so that images were read by columns."""
+    band, _ = stage.split(stage.reduce_loops[0], nparts=count)
+    bands = partial_results(plan, stage, band, rule)
+    *inner, rest = bands.reduce_loops
+    bands.reorder(rest, *inner)
+    return bands
 
 
 @rule(when=_is_dense)
@@ -77,10 +82,8 @@ def copies_of_bands(plan: Plan, stage: Stage) -> None:
     """
     most = analysis.iterations(stage.reduce_axis) // (2 * analysis.iterations(stage.axis))
     count = plan.knob(stage, "bands", [b for b in BANDS if b <= most])
-    band, _ = stage.split(stage.reduce_loops[0], nparts=count)
-    bands = partial_results(plan, stage, band, "copies_of_bands")
+    bands = _in_bands(plan, stage, count, "copies_of_bands")
     bands.parallel(bands.roots[bands.axis[0]])
-    bands.reorder(*_in_order(bands))
     *outer, place, total = stage.loops
     block, lane = stage.split(place, factor=lanes_knob(plan, stage, analysis.length(stage.axis[-1])))
     stage.reorder(*outer, block, total, lane)
@@ -126,10 +129,8 @@ def private_copies(plan: Plan, stage: Stage) -> None:
 
     for k: C[at(k)] += 1   ->   parallel for b: for k.o: unroll n: P[b, n, at(k.o*4 + n)] += 1;  C = the sum of P
     """
-    band, _ = stage.split(stage.reduce_loops[0], nparts=plan.knob(stage, "bands", BANDS))
-    bands = partial_results(plan, stage, band, "private_copies")
-    outer, *rest = _in_order(bands)
-    row = fuse_all(bands, rest or [outer])
+    bands = _in_bands(plan, stage, plan.knob(stage, "bands", BANDS), "private_copies")
+    row = fuse_all(bands, bands.reduce_loops[1:] or bands.reduce_loops)
     _, neighbour = bands.split(row, factor=plan.knob(stage, "neighbours", NEIGHBOURS))
     single = partial_results(plan, bands, neighbour, "private_copies")
     bands.parallel(bands.roots[bands.axis[0]])

@@ -12,6 +12,7 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.space import analysis
 from autosched.space.analysis import Access, long_lanes, powers
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, rule
+from autosched.space.spans import spans
 from autosched.te.reducers import takes_any_order
 from autosched.te.tensor import IterVar, Tensor
 
@@ -120,6 +121,27 @@ def may_be_cut(stage: Stage) -> bool:
     """Whether partial results may be combined in any order: not with first values of its own, nor with a combiner that
     somebody wrote, which may prefer what comes first. Arg-max finds the first of equals in any order."""
     return not stage.first_values and takes_any_order(stage.body[0].value.combiner)
+
+
+@rule(when=lambda plan, stage: stage.attach.kind == "root" and not stage.scatter_axes and bool(spans(stage)))
+def parts_of_rows(plan: Plan, stage: Stage) -> None:
+    """Data tell which part of a reduction each result takes: one result after the other goes over its own.
+
+    for i: for k: if begin[i] <= k < end[i]: ..   ->   parallel for i.o: for i.i: for k from begin[i] to end[i]: ..
+
+    Results that share their part, as those of a row of a sparse matrix times a dense one, are vectors inside.
+    """
+    apart = [x for a, x in stage.roots.items() if a.var in spans(stage)]
+    others = [x for x in stage.spatial_loops if x not in apart]
+    inner = stage.reduce_loops
+    if others:
+        block, lane = stage.split(others[-1], factor=lanes_knob(plan, stage, analysis.length(stage.axis[-1])))
+        stage.vectorize(lane)
+        others, inner = [*others[:-1], block], [*inner, lane]
+    stage.reorder(*apart, *others, *inner)
+    task, _ = stage.split(fuse_all(stage, apart), factor=plan.knob(stage, "rows", (16, 64, 256, 1024)))
+    stage.parallel(task)
+    plan.offer(stage, task=task)
 
 
 def _few(plan: Plan, stage: Stage) -> bool:

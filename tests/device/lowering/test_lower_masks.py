@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -369,3 +370,49 @@ def test_ends_are_read_before_the_loop_only_where_nothing_can_go_wrong(end: Expr
     body = If(compare("lt", K, end), Store(LAST, (K,), K))
     s = For(X, const(1), const(16), "serial", For(K, const(0), const(16), "serial", body))
     assert any(isinstance(x, Let) for x in walk(cut_masks(s, Analyzer()))) == before
+
+
+@pytest.mark.parametrize("near_the_end", [False, True])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("name", ["plain", "columns in vectors", "rows side by side", "values in vectors"])
+def test_a_sum_of_data_and_an_index_ends_a_row(name: str, kind: str, near_the_end: bool) -> None:
+    """`begins[i] + e` wraps in its type, which the loop must ask for where it may."""
+    begins, values = (
+        te.placeholder((ROWS + 1,), kind, name="begins"),
+        te.placeholder((40, COLUMNS), "int32", name="values"),
+    )
+    e = te.reduce_axis((0, 40), "e")
+    out = te.compute(
+        (ROWS, COLUMNS), lambda i, j: te.sum(values[e, j], axis=e, where=begins[i] + e < begins[i + 1]), name="out"
+    )
+    s = create_schedule(out)
+    SCHEDULES[name](s[out], *s[out].loops)
+    rng = np.random.default_rng(5)
+    places = np.sort(rng.integers(0, 60, ROWS + 1)) + (np.iinfo(kind).max - 60 if near_the_end else 0)
+    inputs = [places.astype(kind), rng.integers(-4, 5, (40, COLUMNS)).astype("int32")]
+    args = [begins, values, out]
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, "llvm", inputs, backend)
+    if name == "plain":
+        loops = loops_over(lower_structure(s, args, "llvm").after("masks").body, "e")
+        assert [any(x.value.role == "let" for x in variables(loop.extent)) for loop in loops] == [True, False]
+
+
+@pytest.mark.parametrize("nowhere", [-1, 12])
+@pytest.mark.parametrize("choose", [te.select, te.if_then_else])
+def test_columns_of_a_scatter_end_where_points_have_no_place(choose: Callable[..., Expr], nowhere: int) -> None:
+    begins, at = te.placeholder((ROWS + 1,), "int32", name="begins"), te.placeholder((90,), "int32", name="at")
+    i, k = te.reduce_axis((0, ROWS), "i"), te.reduce_axis((0, 16), "k")
+
+    def put() -> tuple[Expr, Expr]:
+        place = te.min(begins[i] + k, 89)
+        return choose(begins[i] + k < begins[i + 1], at[place], nowhere), place + 1
+
+    out = te.scatter_reduce((12,), put, axis=[i, k], name="out")
+    s, args = create_schedule(out), [begins, at, out]
+    loops = loops_over(lower_structure(s, args, "llvm").after("masks").body, "k")
+    assert any(x.value.role == "let" for x in variables(loops[0].extent))
+    rng = np.random.default_rng(6)
+    inputs = [np.sort(rng.integers(0, 88, ROWS + 1)).astype("int32"), rng.integers(-2, 14, 90).astype("int32")]
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, "llvm", inputs, backend)

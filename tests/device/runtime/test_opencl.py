@@ -526,3 +526,13 @@ def test_a_forked_child_is_refused_instead_of_waiting_for_ever(used: str) -> Non
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("cache", ["/dev/null/cache", None])
+def test_pocl_has_its_device_where_there_is_no_place_for_its_cache(cache: str | None) -> None:
+    """As in a container whose home is read-only: PoCL had no device then, and a user was told to install a driver."""
+    program = "from autosched.runtime.opencl_devices import devices, opencl; print(len(devices())); opencl()"
+    kept = {k: v for k, v in os.environ.items() if k not in ("POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME")}
+    env = kept | ({"XDG_CACHE_HOME": cache} if cache is not None else {"HOME": "/dev/null/home"})
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == str(len(devices())), done.stderr

@@ -183,6 +183,18 @@ def test_a_file_that_cannot_grow_is_an_error() -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a shell of Unix closes the streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_failure(closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -m autosched list targets {closed}'],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # -- signals --------------------------------------------------------------------------------------
 def test_sigterm_interrupts_and_is_remembered() -> None:
     before = signal.getsignal(signal.SIGTERM)

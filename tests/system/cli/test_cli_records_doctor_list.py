@@ -93,6 +93,14 @@ def test_problems_are_shown_and_fail_the_check(cli: Cli, log: RecordLog) -> None
     assert [p["line"] for p in problems] == [8, 9]
 
 
+def test_of_a_file_that_is_something_else_a_few_problems_are_shown(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "noise.jsonl").write_text("noise\n" * 5000)
+    done = cli("records", tmp_path / "noise.jsonl")
+    assert "5000 unusable:" in done.out and len(done.out.splitlines()) < 40
+    assert "and 4,980 more" in done.out
+    assert len(cli("records", tmp_path / "noise.jsonl", "--json").data["problems"]) == 5000
+
+
 def test_records_json(cli: Cli, log: RecordLog) -> None:
     (group,) = cli("records", log.path, "--json").data["groups"]
     assert group["statuses"] == {"ok": 3, "compile": 2, "timeout": 1}

@@ -57,6 +57,29 @@ def test_a_strip_of_rows_needs_its_own_rows(condition: Callable[..., Any], rows:
         check_against_reference([a, c], s, "llvm", [x], backend)  # type: ignore[arg-type]
 
 
+CLAMPS = {
+    "clamped": lambda a, i, n: a[te.max(te.min(i, n - 1), 0)],
+    "chosen": lambda a, i, n: te.select((i >= 0) & (i < n), a[te.max(te.min(i, n - 1), 0)], 0),
+}
+
+
+@pytest.mark.parametrize("spelling", list(CLAMPS))
+@pytest.mark.parametrize("window", [(-1, 1), (-1, 0, 1), (0, -1, 1, -1, 1), (-2, -1, 0, 1, 2)])
+def test_rows_at_clamped_places_are_computed_once(spelling: str, window: tuple[int, ...]) -> None:
+    """However many reads there are: the distances of several from the first were added up."""
+    a = te.placeholder((40,), "int32", name="a")
+    b = te.compute((40,), lambda i: a[i] * 2, name="b")
+    weighted = [(w, 2 * at + 1) for at, w in enumerate(window)]
+    c = te.compute((40,), lambda i: sum(CLAMPS[spelling](b, i + w, 40) * at for w, at in weighted), name="c")
+    s = create_schedule(c)
+    outer, _ = s[c].split("i", factor=4)
+    s[b].compute_at(s[c], outer)
+    (kept,) = [x.buffer for x in walk(lower_structure(s, [a, c], "llvm").function.body) if isinstance(x, Allocate)]
+    assert is_const(kept.shape[0]) and int(kept.shape[0].value) == 4 + max(window) - min(window)
+    for backend in ("native", "interpreter"):
+        check_against_reference([a, c], s, "llvm", [np.arange(40, dtype="int32") % 7], backend)  # type: ignore[arg-type]
+
+
 def test_a_remainder_that_is_no_mirror_stays() -> None:
     a = te.placeholder((9,), "int32", name="a")
     b = te.compute((9,), lambda i: a[te.min(i % 4, 5 - i % 4)] + a[te.min((i + 1) % 4, i)], name="b")

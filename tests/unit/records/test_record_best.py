@@ -108,6 +108,20 @@ def test_playoff_winner_beats_a_lucky_time(make_record):
     assert all(choice.exact for choice in choices)
 
 
+def test_what_lost_to_the_default_schedule_comes_after_it(make_record):
+    """However lucky one of its times was: nothing says of the default's record that it won."""
+    default = at(make_record(0, samples=(1.0e-3,), sketch="default"), 0)
+    lucky, other, unplayed = (at(make_record(n, samples=(t,)), 0) for n, t in ((1, 2e-3), (2, 0.8e-3), (3, 0.7e-3)))
+    lost = [
+        at(r.with_playoff((t, 1.5e-3), run="run-1", winner=False, speedup=0.7), 1)
+        for r, t in ((lucky, 0.6e-3), (other, 1.4e-3))
+    ]
+    lines = [default, lucky, other, unplayed, *lost]
+    assert order(ranked(lines, key=KEY, target="llvm"))[0] == 0
+    later = at(make_record(4, samples=(0.9e-3,), run="run-2"), 5)
+    assert order(ranked([*lines, later], key=KEY, target="llvm"))[:2] == [4, 0]
+
+
 def test_later_and_faster_goes_before_an_old_winner(make_record):
     winner = at(make_record(0).with_playoff((1e-3,), run="run-1", winner=True), 0)
     slower, faster = (at(make_record(n, samples=(t,), run="run-2"), 5) for n, t in ((1, 1.1e-3), (2, 0.5e-3)))

@@ -9,6 +9,9 @@ import pytest
 
 from autosched import te
 from autosched.errors import ScheduleError, WorkloadError
+from autosched.ir.stmt import For, walk
+from autosched.lowering import lower_structure
+from autosched.space.default import default_schedule
 from autosched.space.rules import rule
 from autosched.space.rules.engine import MOST_FORKS, MOST_STAGES
 from autosched.space.workload import Workload
@@ -192,3 +195,49 @@ def test_what_a_rule_raises_names_it_and_the_stage() -> None:
             WorkloadError, match=rf"{part} of rule clumsy at stage \w+  at .*: it raised ZeroDivisionError"
         ):
             remarks(layers(1), rules=[undecided])
+
+
+def two_images():
+    a, b = te.placeholder((24, 40), "uint8", name="a"), te.placeholder((24, 40), "uint8", name="b")
+    y, x = te.reduce_axis((0, 24), "y"), te.reduce_axis((0, 40), "x")
+    both = lambda: ((a[y, x] // 32, b[y, x] // 32), te.const(1, "int32"))  # noqa: E731
+    return a, b, te.scatter_reduce((8, 8), both, axis=[y, x], name="counts")
+
+
+def test_copies_of_a_scatter_go_over_images_by_rows() -> None:
+    s = Workload("w", two_images()).search_space(LLVM, {}, "auto").sketches[0].schedule()
+    partial = next(x for x in s.stages if x.name == "counts.rf.rf")
+    assert [x.name.partition(".")[0] for x in partial.loops if x.is_reduce] == ["y", "x"]
+
+
+def sparse(columns=0, rows=12, values=60):
+    begin, col = te.placeholder((rows + 1,), "int32", name="begin"), te.placeholder((values,), "int32", name="col")
+    shape, k = (rows, columns) if columns else (rows,), te.reduce_axis((0, values), "k")
+    x = te.placeholder((rows, *shape[1:]), "int32", name="x")
+    own = lambda i: (k >= begin[i]) & (begin[i + 1] > k)  # noqa: E731
+    y = te.compute(shape, lambda i, *j: te.sum(x[(col[k], *j)], axis=k, where=own(i)), name="y")
+    return begin, col, x, y
+
+
+@pytest.mark.parametrize("columns", [0, 40])
+@pytest.mark.parametrize("by", ["default", "rules"])
+def test_rows_of_a_sparse_matrix_go_over_their_own_values(columns, by) -> None:
+    """By each row by itself, so that loops begin and end where data say; vectors are rows of what it is multiplied by."""
+    args, values = sparse(columns), {}
+    s = default_schedule(args, LLVM)
+    if by == "rules":
+        sketch = Workload("w", args).search_space(LLVM, {}, "auto").sketches[0]
+        assert remarks(args)["y"][0] == "parts_of_rows"
+        s, values = sketch.schedule(), sketch.values(sketch.valid_points.rows([0])[0].tolist())
+    loops = lower_structure(s, list(args), LLVM).after("masks", values)
+    ends = {x.start.op for x in walk(loops.body) if isinstance(x, For) and x.var.name == "k"}
+    assert ends == {"min"}
+    rng = np.random.default_rng(0)
+    begin = np.sort(np.concatenate([[0], rng.integers(0, 60, 11), [60]])).astype("int32")
+    inputs = [
+        begin,
+        rng.integers(0, 12, 60).astype("int32"),
+        rng.integers(-9, 9, (12, columns) if columns else 12).astype("int32"),
+    ]
+    for backend in ("native", "interpreter"):
+        check_against_reference(args, s, "llvm", inputs, backend, values)
