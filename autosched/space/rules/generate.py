@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from autosched.errors import AutoschedError, UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import butterflies, gpu, inline, pairs, rows, scans, scatters, sums, tiles, turned
+from autosched.space.rules import both_ways, butterflies, gpu, inline, pairs, rows, scans, scatters, sums, tiles, turned
 from autosched.space.rules.engine import Plan, Rule, Walk
 from autosched.space.space import SearchSpace, template_space, with_default
 from autosched.space.workload import Template, Workload
@@ -65,7 +65,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         tiles.multi_level_tiling,
         inline.output_in_a_reader,
         inline.compute_location,
-        sums.rows_and_columns,
+        both_ways.rows_and_columns,
         sums.pieces_of_rows,
         sums.lanes_that_change,
         sums.lanes_of_sums,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from autosched.ir.expr import Expr, is_const, variables
+from autosched.ir.expr import is_const, variables
 from autosched.ir.visit import substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -14,7 +14,7 @@ from autosched.space.analysis import Access, long_lanes, powers
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, rule
 from autosched.space.spans import spans
 from autosched.te.reducers import takes_any_order
-from autosched.te.tensor import IterVar, Tensor
+from autosched.te.tensor import IterVar
 
 #: A reduction of fewer independent results than this for each thread is cut into pieces, too.
 FEW_RESULTS = 16
@@ -109,11 +109,11 @@ def _along(kind: str, stage: Stage) -> bool:
     return _is_sum(stage) and axis is not None and axis.kind == kind
 
 
-def _along_rows(plan: Plan, stage: Stage) -> bool:
+def along_rows(plan: Plan, stage: Stage) -> bool:
     return _along("reduce", stage) and may_be_cut(stage)
 
 
-def _along_columns(plan: Plan, stage: Stage) -> bool:
+def along_columns(plan: Plan, stage: Stage) -> bool:
     return _along("spatial", stage)
 
 
@@ -149,7 +149,7 @@ def _few(plan: Plan, stage: Stage) -> bool:
     return analysis.has_fewer(stage.axis, FEW_RESULTS * plan.target.num_threads * 16)
 
 
-@rule(when=lambda plan, stage: _along_rows(plan, stage) and _few(plan, stage), last=False)
+@rule(when=lambda plan, stage: along_rows(plan, stage) and _few(plan, stage), last=False)
 def pieces_of_rows(plan: Plan, stage: Stage) -> None:
     """Few long rows: each is cut into pieces for the threads to share, and a piece is added up in lanes; or searched,
     where each point takes the place of the result or leaves it: see `lanes_that_change`.
@@ -236,7 +236,7 @@ def _is_before(plan: Plan, x: Stage, stage: Stage) -> bool:
     )
 
 
-@rule(when=_along_rows)
+@rule(when=along_rows)
 def lanes_of_sums(plan: Plan, stage: Stage) -> None:
     """A row is added up in as many independent sums as fill a few vector registers, then these.
 
@@ -277,101 +277,8 @@ def _few_columns(plan: Plan, stage: Stage) -> bool:
     return analysis.has_fewer(stage.axis, 4 * plan.target.num_threads * 2 * STRETCH // stage.tensor.dtype.bytes)
 
 
-def _sums_of_rows_beside(plan: Plan, stage: Stage, asked: Stage) -> Stage | None:
-    """Sums of the rows of the matrix of which a stage adds up the columns, neither of them settled nor needed by the
-    other; `asked` is the one of both that is being settled."""
-    if not (_along_columns(plan, stage) and may_be_cut(stage) and _is_plane(stage) and _is_large(plan, stage)):
-        return None
-    read = _of_both_axes(stage)
-    for x in plan.s.stages:
-        is_free = (x is asked or x not in plan.done) and x.attach.kind == "root" and _along_rows(plan, x)
-        if x is stage or not is_free or not _is_plane(x) or plan.s.depends_on(x, stage) or plan.s.depends_on(stage, x):
-            continue
-        turned = {stage.reduce_axis[0].var: x.axis[0].var, stage.axis[0].var: x.reduce_axis[0].var}
-        same = {(tensor, tuple(substitute(i, turned) for i in indices)) for tensor, indices in read}
-        extents = (x.axis[0].extent, x.reduce_axis[0].extent)
-        if extents == (stage.reduce_axis[0].extent, stage.axis[0].extent) and same & _of_both_axes(x):
-            return x
-    return None
-
-
-def _is_plane(stage: Stage) -> bool:
-    return len(stage.axis) == len(stage.reduce_axis) == 1 and len(stage.body) == 1
-
-
-def _of_both_axes(stage: Stage) -> set[tuple[Tensor, tuple[Expr, ...]]]:
-    """The reads of a reduction that go along with both of its axes."""
-    axes = (*stage.axis, *stage.reduce_axis)
-    return {(a.tensor, a.indices) for a in analysis.accesses(stage) if all(map(a.mentions, axes))}
-
-
-def _columns_and_rows(plan: Plan, stage: Stage) -> tuple[Stage, Stage] | None:
-    """A stage and the other one, where these are sums of the columns and of the rows of the same matrix."""
-    for columns in (stage, *(x for x in plan.s.stages if x is not stage and x not in plan.done)):
-        rows = _sums_of_rows_beside(plan, columns, stage)
-        if rows is not None and stage in (columns, rows):
-            return columns, rows
-    return None
-
-
-@rule(when=lambda plan, stage: _columns_and_rows(plan, stage) is not None)
-def rows_and_columns(plan: Plan, stage: Stage) -> None:
-    """Sums of rows and of columns of the same matrix: bands of a few rows are added up both ways at once.
-
-    for i: for k: R[i] += A[i, k]         parallel for p: for the rows of band b of p: for block k.o of columns:
-    for j: for k: C[j] += A[k, j]   ->      P[b] += A[b, k.o] in lanes;  Q[p, k.o] += these rows of the block
-                                          R = the sums of the lanes of P;  C = Q[0] + Q[1] + ..
-
-    Bands of short rows are added up one way after the other while they are near.
-    """
-    found = _columns_and_rows(plan, stage)
-    assert found is not None
-    columns, rows = found
-    n = analysis.length(columns.axis[0])
-    lanes = lanes_knob(plan, columns, n)
-    pieces, height = plan.knob(columns, "pieces", PIECES), plan.knob(columns, "height", (2, 4, 8))
-    piece, _ = columns.split(columns.reduce_loops[0], nparts=pieces)
-    bands = partial_results(plan, columns, piece, "rows_and_columns")
-    band, row = bands.split(bands.reduce_loops[0], factor=height)
-    piece, column = bands.spatial_loops
-    _in_blocks(bands, [piece, band], bands.split(column, factor=lanes), row)
-    plan.done[columns] = plan.done[rows] = "rows_and_columns"
-    if n is None or n * columns.tensor.dtype.bytes < STRETCH:
-        piece, row = rows.split(rows.spatial_loops[0], nparts=pieces)
-        band, row = rows.split(row, factor=height)
-        rows.parallel(piece)
-        partial = in_lanes(plan, rows, True)
-        partial.compute_at(rows, band)
-        near, lane = partial.spatial_loops
-        partial.reorder(*partial.reduce_loops, near, lane)
-        partial.unroll(near)
-        rows.unroll(row)
-        bands.compute_with(rows, band)
-    else:
-        block, _ = rows.split(rows.reduce_loops[0], factor=lanes)
-        partial = partial_results(plan, rows, rows.loops[-1], "rows_and_columns", factor_axis=-1)
-        row, lane = partial.spatial_loops
-        piece, row = partial.split(row, nparts=pieces)
-        band, row = partial.split(row, factor=height)
-        (block,) = partial.reduce_loops
-        _in_blocks(partial, [piece, band], (block, lane), row)
-        bands.compute_with(partial, block)
-        rows.vectorize(rows.loops[-1])
-        rows.parallel(rows.split(rows.loops[0], factor=ROWS_OF_A_TASK)[0])
-    _columns(plan, columns, columns.axis[0])
-
-
-def _in_blocks(stage: Stage, outer: list[Loop], across: tuple[Loop, Loop], row: Loop) -> None:
-    """Bands of rows in parallel, the few rows of each written out for a vector of columns after the other."""
-    block, lane = across
-    stage.reorder(*outer, block, row, lane)
-    stage.unroll(row)
-    stage.vectorize(lane)
-    stage.parallel(outer[0])
-
-
 @rule(
-    when=lambda plan, stage: _along_columns(plan, stage) and _few_columns(plan, stage) and may_be_cut(stage), last=False
+    when=lambda plan, stage: along_columns(plan, stage) and _few_columns(plan, stage) and may_be_cut(stage), last=False
 )
 def bands_of_rows(plan: Plan, stage: Stage) -> None:
     """Few columns, many rows: each thread adds up bands of whole rows, and the sums of the bands are added.
@@ -387,7 +294,7 @@ def bands_of_rows(plan: Plan, stage: Stage) -> None:
     at = stage.axis.index(axis) if axis is not None else -1
     band, _ = stage.split(fuse_all(stage, stage.reduce_loops), nparts=plan.knob(stage, "bands", PIECES))
     bands = partial_results(plan, stage, band, "bands_of_rows")
-    _columns(plan, bands, bands.axis[at + 1], parallel=bands.loops[0], read=read, whole=feeds)
+    in_columns(plan, bands, bands.axis[at + 1], parallel=bands.loops[0], read=read, whole=feeds)
 
 
 def few_rows(plan: Plan, stage: Stage) -> None:
@@ -400,7 +307,7 @@ def few_rows(plan: Plan, stage: Stage) -> None:
     group, row = stage.split(fuse_all(stage, spatial), factor=rows)
     if not stage.reduce_axis:
         stage.vectorize(row)
-    elif _along_rows(plan, stage):
+    elif along_rows(plan, stage):
         _rows_in_lanes(plan, stage, group, row)
 
 
@@ -414,13 +321,13 @@ def _is_fed(plan: Plan, stage: Stage) -> bool:
     return any(not x.is_placeholder and not x.is_output for x in made)
 
 
-@rule(when=_along_columns)
+@rule(when=along_columns)
 def sums_of_columns(plan: Plan, stage: Stage) -> None:
     """Vectors of neighbouring results, and a few rows of what they are made of at a time.
 
     for j: for k: R[j] += A[k, j]   ->   parallel for j.o: for k.o: unroll k.i: R[j.o*16 : +16] += A[k, j.o*16 : +16]
     """
-    _columns(plan, stage, _vector_axis(stage))
+    in_columns(plan, stage, _vector_axis(stage))
 
 
 @rule(when=lambda plan, stage: _is_sum(stage))
@@ -462,7 +369,7 @@ def whole_sums(plan: Plan, stage: Stage) -> bool:
     return bool(fitting)
 
 
-def _is_large(plan: Plan, stage: Stage) -> bool:
+def is_large(plan: Plan, stage: Stage) -> bool:
     """Whether what is added up comes from farther than a second-level cache."""
     return _bytes_read(stage) > plan.machine.l2
 
@@ -475,7 +382,7 @@ def _bytes_read(stage: Stage) -> int:
 def _stretch(plan: Plan, stage: Stage, n: int | None, read: int, *, alone: bool) -> int:
     """The least bytes of a row of `n` that are read in one go, a power of two, or 0, of `read` bytes in all. Where
     threads share the columns, which are not one thread's `alone`, each has two stretches or more."""
-    if not _is_large(plan, stage):
+    if not is_large(plan, stage):
         return 0
     size = stage.tensor.dtype.bytes
     if n is None or read <= plan.machine.l3:
@@ -484,7 +391,7 @@ def _stretch(plan: Plan, stage: Stage, n: int | None, read: int, *, alone: bool)
     return max(STRETCH, 1 << max(0, most.bit_length() - 1))
 
 
-def _columns(
+def in_columns(
     plan: Plan,
     stage: Stage,
     axis: IterVar | None,
@@ -505,7 +412,7 @@ def _columns(
     most = 256 if n is None else max(1, n * stage.tensor.dtype.bytes // plan.machine.vector_bytes)
     several = powers(least, max(256, least)) if least <= most else [1 << most.bit_length() - 1]
     vectors, vector = (None, block) if whole else stage.split(block, factor=plan.knob(stage, "vectors", several))
-    most_rows = analysis.WAYS if _is_large(plan, stage) else 16  # more rows from afar are fetched ahead badly
+    most_rows = analysis.WAYS if is_large(plan, stage) else 16  # more rows from afar are fetched ahead badly
     around = [x for x in (parallel, *outer, vectors) if x is not None]
     if not whole and not slow and analysis.has_fewer(stage.reduce_axis, most_rows + 1):  # all in one go, in registers
         row, loops = k, [vector]
