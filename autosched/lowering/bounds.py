@@ -214,16 +214,13 @@ def _hull(parts: list[Region], an: Analyzer) -> Region | None:
 
 def _provable_span(parts: list[Region], an: Analyzer) -> Poly | None:
     """For parts that are shifted copies of one another: how far they reach behind the first's begin, and before it."""
-    first, seen = parts[0], set()
+    first, *others = parts
     behind, before = first.width, Poly({})
-    for p in parts[1:]:
-        if (p.low, p.width) in seen:
-            continue
-        seen.add((p.low, p.width))
-        ahead, back = _at_most(p.low - first.low, an), _at_most(first.low - p.low, an)
+    for low, width in dict.fromkeys((p.low, p.width) for p in others):
+        ahead, back = _at_most(low - first.low, an), _at_most(first.low - low, an)
         if ahead is None or back is None:
             return None
-        behind = an.extremum("max", behind, p.width + ahead)
+        behind = an.extremum("max", behind, width + ahead)
         before = an.extremum("max", before, back)
     return behind + before
 

@@ -28,8 +28,10 @@ from autosched.lowering.pipeline import Structure
 from autosched.lowering.simplify_stmt import enter_loop
 from autosched.space.features.memory import Footprints, Machine, memory_features
 from autosched.space.features.names import FEATURE_NAMES, FEATURE_VERSION, FEATURES, PLAIN
+from autosched.space.features.registers import register_features
 from autosched.space.features.sites import Site, nests_of
-from autosched.space.features.work import arithmetic_of, parallel_features, register_features, work_features
+from autosched.space.features.tasks import parallel_features
+from autosched.space.features.work import arithmetic_of, work_features
 
 __all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "Features", "Machine", "extract"]
 

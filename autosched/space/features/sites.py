@@ -24,7 +24,7 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.expr import cast as cast_to
-from autosched.ir.ops import OPS, ORDERS
+from autosched.ir.ops import CHOICES, OPS, ORDERS
 from autosched.ir.simplify import Analyzer, conjuncts, simplify
 from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, If, Let, Produce, Stmt, Store, children, substitute_stmt
 from autosched.ir.visit import contains, post_order, substitute
@@ -299,3 +299,8 @@ def steps_of_chain(main: Site, sites: Sequence[Site]) -> int:
                 steps[e] = max(before) + (0 if e.dtype.is_bool or e.op not in OPS else _step(e.op))
         longest = max(longest, steps.get(site.store.value, 0))
     return longest
+
+
+def is_arithmetic(e: Expr) -> bool:
+    """Whether it computes a value, not an index or a choice between values."""
+    return not (is_index(e) or e.dtype.is_bool or e.op in ("load", *CHOICES))

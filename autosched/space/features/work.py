@@ -1,9 +1,8 @@
-"""Arithmetic and accesses, vectors and registers, tasks and work-groups, counted over all stores."""
+"""Arithmetic and accesses, counted over all stores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import mul
 
@@ -28,20 +27,18 @@ from autosched.ir.expr import (
 )
 from autosched.ir.ops import CHOICES, ORDERS
 from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.stmt import Allocate, Buffer, For, If, Stmt, walk
+from autosched.ir.stmt import Buffer, For
 from autosched.ir.visit import contains, post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
-from autosched.lowering.skipping import FEWEST_LANES, MOST_LANES, seldom_changes
-from autosched.space.features.memory import Footprints, Machine, is_looked_up
+from autosched.space.features.memory import Machine, is_looked_up
+from autosched.space.features.registers import registers_of
 from autosched.space.features.sites import (
-    Nest,
     Site,
-    is_task,
+    is_arithmetic,
     limit_of,
     of_the_last,
     product,
     ratio,
-    steps_of_chain,
     total,
 )
 
@@ -132,7 +129,7 @@ def _cut(site: Site, machine: Machine) -> Expr:
             row = [x for x in site.loops if x is not vector and x.var in variables(condition)]
             length = substitute(end, {x.var: x.start for x in reversed(site.loops) if x is not vector})
             times = product(x for x in site.loops if x.kind != "vectorize" and x not in row)
-            waits = 1 + 2 * _registers(site, machine) if row and moved.isdisjoint(x.var for x in row) else 0
+            waits = 1 + 2 * registers_of(site, machine) if row and moved.isdisjoint(x.var for x in row) else 0
             rest = floormod(maximum(length, 0), vector.extent)
             found = maximum(found, times * (1 + waits) * minimum(rest, 1))
     return found
@@ -197,11 +194,6 @@ def arithmetic_of(site: Site) -> float:
 
 def _units(e: Expr) -> float:
     return 0.5 if e.op == "cast" else OPS[e.op].flops
-
-
-def is_arithmetic(e: Expr) -> bool:
-    """Whether it computes a value, not an index or a choice between values."""
-    return not (is_index(e) or e.dtype.is_bool or e.op in ("load", *CHOICES))
 
 
 def _strided(loads: Mapping[Expr, Expr], loop: For, an: Analyzer) -> Expr:
@@ -363,252 +355,3 @@ def unclamped(index: Expr, v: Expr, an: Analyzer | None = None) -> Expr:
         ring = e.op == "floormod" and an is not None and wraps(e, an, roughly=True) is not None
         done[e] = moving[0] if clamp else args[1] if choice else args[0] if ring else rebuild(e, args) if args else e
     return done[index]
-
-
-def register_features(sites: Sequence[Site], main: Site, machine: Machine, prints: Footprints) -> dict[str, Expr]:
-    """The columns of this file."""
-    code, loads, spilled, live, each = dict[Expr | None, list[Expr]](), [], [], const(0), list[Expr]()
-    for site in sites:
-        instructions = 1 + sum(1 for e in post_order(site.store.value) if is_arithmetic(e) and OPS[e.op].flops)
-        # a store is as often written out as it is unrolled, each time for as many registers as its vector fills
-        written = product(site.copies) * _registers(site, machine) * const(instructions + len(site.loads))
-        code.setdefault(site.loops[0].var if site.loops else None, []).append(written)
-        blocks = ratio(site.iterations, product(site.copies) * site.lanes)
-        kept = const(1) if site is main else site.kept
-        loaded = [(load, _loaded(load, site, machine, prints)) for load in site.loads]
-        for load, registers in loaded:
-            again = kept if site.goes_on_with(load) else const(1)
-            loads.append(ratio(blocks, again) * registers)
-        needed = _live(site, loaded, machine)
-        spilled.append(blocks * maximum(needed - machine.registers, 0))
-        if site is main:
-            live, each = needed, [registers for load, registers in loaded if load.value is not site.store.buffer]
-    stored = _stored(main, machine)
-    width = main.lanes * const(main.store.buffer.dtype.bytes)
-    serial = [x for x in main.loops if x.kind == "serial"]
-    asked = _asked_together(main, prints.an)
-    return {
-        "lanes": main.lanes,
-        "vector_bytes": width,
-        "vector_fill": ratio(width, _registers(main, machine) * machine.vector_bytes),
-        "unrolled": product(main.copies),
-        "accumulators": stored,
-        "independent_sums": ratio(stored * _apart(main) * asked, const(steps_of_chain(main, sites))),
-        "live_vectors": live,
-        "spilled_vectors": maximum(live - machine.registers, 0),
-        "spills": total(spilled),
-        "register_loads": total(loads),
-        "side_waits": total(_waits(x, machine) for x in sites if x is not main),
-        "loads_for_each_store": ratio(total(each), stored),
-        "code_size": reduce(maximum, map(total, code.values()), const(0)),
-        "innermost_extent": of_the_last(serial, lambda at: serial[at].extent, const(1)),
-        "loops": total(select(x.extent > 1, 1, 0) for x in serial),
-    }
-
-
-def _apart(site: Site) -> Expr:
-    """Rounds of the innermost serial loop that store elsewhere, of which none waits for the one before."""
-    serial = [x for x in site.loops if x.kind == "serial"]
-    moved = frozenset(v for i in site.store.indices for v in variables(i))
-    return of_the_last(serial, lambda at: serial[at].extent if serial[at].var in moved else const(1), const(1))
-
-
-def _waits(site: Site, machine: Machine) -> Expr:
-    """Steps of a sum of floats that wait for the one before."""
-    if not site.is_sum or not site.store.buffer.dtype.is_float:
-        return const(0)
-    together = site.lanes * _stored(site, machine) * _apart(site)
-    return ratio(site.iterations * _registers(site, machine), together)
-
-
-def _asked_together(site: Site, an: Analyzer) -> Expr:
-    """Lanes that only ask whether they would change a result, in vectors most of which are left out: branches are
-    foreseen, so that none waits for the one before. 1 of other loops."""
-    if not site.loops or site.loops[-1].kind != "vectorize":
-        return const(1)
-    body = site.loops[-1].body
-    while isinstance(body, If) and not contains(body.condition, "load"):
-        body = body.then  # where a row ends, the loop is cut
-    if not seldom_changes(replace(site.loops[-1], body=body), an):
-        return const(1)
-    few, many = (compare(*x) for x in (("ge", site.lanes, FEWEST_LANES), ("le", site.lanes, MOST_LANES)))
-    return select(logical_and(few, many), site.lanes, 1)
-
-
-def _stored(site: Site, machine: Machine) -> Expr:
-    """Registers that the copies of a store write."""
-    return _vectors(site.store.indices, site.store.buffer.dtype.bytes, site, machine)
-
-
-def _live(site: Site, loaded: Sequence[tuple[Expr, Expr]], machine: Machine) -> Expr:
-    """Registers that the written-out body of a store needs at once, at least, of whose loads these are the registers.
-
-    What windows of several copies share compilers load once, and keep until the last copy. Steps of a sum that are
-    written out follow each other.
-    """
-    found, shared = [], []
-    moving = frozenset(v for i in site.store.indices for v in variables(i))
-    steps = product(x for x in site.copies if x.var not in moving)
-    for load, once in loaded:
-        if load.value is not site.store.buffer:
-            found.append(floordiv(once + (steps - 1), steps))
-            apart = _vectors(load.args, load.dtype.bytes, site, machine)
-            shared.append(select(once < apart, once, 0))
-    least = reduce(minimum, found) if found else const(0)
-    return _stored(site, machine) + maximum(least, total(shared)) + (1 if len(found) > 1 else 0)
-
-
-def _loaded(load: Expr, site: Site, machine: Machine, prints: Footprints) -> Expr:
-    """Registers for all that the copies of a load touch. Windows of neighbouring copies share most of what they read:
-    there are no more loads than there are places where they begin."""
-    apart = _vectors(load.args, load.dtype.bytes, site, machine)
-    inside = (variables(e) for e in post_order(load.args) if e.op in ("floordiv", "floormod"))
-    copies = frozenset(x.var for x in site.copies)
-    cut = copies & frozenset[Expr]().union(*inside)
-    begin = reduce(mul, prints.sides((load.value, load.args), copies), const(1))
-    if cut:  # a quotient has no more places than iterations
-        others = reduce(mul, prints.sides((load.value, load.args), copies - cut), const(1))
-        begin = minimum(begin, others * product(x for x in site.copies if x.var in cut))
-    used = frozenset(v for i in load.args for v in variables(i))
-    lanes = product(x for x in site.loops if x.kind == "vectorize" and x.var in used)
-    return minimum(apart, begin * _filled(lanes * const(load.dtype.bytes), machine))
-
-
-def _registers(site: Site, machine: Machine) -> Expr:
-    """Registers that one vector of a store fills."""
-    return _filled(site.lanes * const(site.store.buffer.dtype.bytes), machine)
-
-
-def _filled(size: Expr, machine: Machine) -> Expr:
-    return floordiv(size + (machine.vector_bytes - 1), machine.vector_bytes)
-
-
-def _vectors(indices: Iterable[Expr], width: int, site: Site, machine: Machine) -> Expr:
-    """Registers for all that the copies of an access touch: copies along loops it does not depend on are one."""
-    used = frozenset(v for i in indices for v in variables(i))
-    lanes = product(x for x in site.loops if x.kind == "vectorize" and x.var in used)
-    return product(x for x in site.copies if x.var in used) * _filled(lanes * const(width), machine)
-
-
-#: Banks of shared memory, and the bytes of a word of one: NVIDIA's, and nearly all others'.
-BANKS, BANK_BYTES = 32, 4
-
-
-def parallel_features(
-    root: Nest, main: Site, out: Site, body: Stmt, prints: Footprints, machine: Machine
-) -> dict[str, Expr]:
-    """The columns of this file."""
-    tasks = product(main.outer)
-    rounds = floordiv(tasks + (machine.units - 1), machine.units)
-    return {
-        "tasks": tasks,
-        "task_iterations": ratio(main.iterations, tasks),
-        "imbalance": maximum(ratio(rounds * machine.units, tasks), _last_task(main, tasks, machine)),
-        "regions": _regions(root, const(1)),
-        **_waste(out),
-        **_groups(main, body, machine),
-        **_item_loads(root.sites, prints),
-    }
-
-
-def _last_task(main: Site, tasks: Expr, machine: Machine) -> Expr:
-    """How much longer units take for tasks of which conditions leave more and more, as the rows of a triangle: half of
-    the last one, which is twice as long as the others on average, is done by one unit alone."""
-    whole = const(1, "float64")
-    last = reduce(maximum, (_slope(c, main) for c in main.asked), const(0, "float64"))
-    return whole + last * ratio(const(machine.units - 1), tasks)
-
-
-def _slope(condition: Expr, main: Site) -> Expr:
-    """How far one side of a comparison goes for each step of the other, from 0 to 1, where tasks matter: 0 of a border,
-    1 of the diagonal of a square."""
-    none, sides = const(0, "float64"), condition.args
-    if condition.op not in ORDERS or not all(map(is_index, sides)):
-        return none
-    if all(variables(e).isdisjoint(x.var for x in main.outer) for e in sides):
-        return none
-    if contains(sides, "load"):
-        return none
-    first = {x.var: x.start for x in reversed(main.loops)}
-    last = {x.var: x.start + x.extent - 1 for x in reversed(main.loops)}
-    last_task = first | {x.var: last[x.var] for x in main.outer}
-
-    def moved(to: dict[Expr, Expr]) -> list[Expr]:
-        ways = (substitute(e, to) - substitute(e, first) for e in sides)
-        return [maximum(way, -way) for way in ways]
-
-    short, long = minimum(*moved(last)), maximum(*moved(last))
-    return select(maximum(*moved(last_task)) > 0, ratio(short, maximum(long, 1)), none)
-
-
-def _regions(nest: Nest, times: Expr) -> Expr:
-    """The number of times that a parallel loop, or a kernel, is begun: the outermost loops of its kind."""
-    begun = []
-    for x in nest.inside:
-        if isinstance(x, Nest) and x.loop is not None:
-            begins = is_task(x.loop) or x.loop.thread.startswith("threadIdx")
-            begun.append(times if begins else _regions(x, times * x.loop.extent))
-    return total(begun)
-
-
-def _waste(out: Site) -> dict[str, Expr]:
-    axes = [ratio(reached, extent) for reached, extent in _reached(out)]
-    useful = reduce(mul, out.store.buffer.shape, const(1))
-    none = const(1, "float64")
-    worst = reduce(maximum, axes, none)
-    return {"waste": ratio(out.iterations, useful), "axis_waste": worst, "row_waste": [none, *axes][-1]}
-
-
-def _reached(site: Site) -> list[tuple[Expr, Expr]]:
-    """Along each dimension of what is stored: elements from the first iteration to the last, and those there are.
-
-    Not by intervals: a fused loop that is taken apart again, `f // n` and `f - f // n * n`, has both ends
-    right where interval arithmetic sees two numbers that have nothing to do with each other.
-    """
-    first = {x.var: x.start for x in reversed(site.loops)}
-    last = {x.var: x.start + x.extent - 1 for x in reversed(site.loops)}
-    found = []
-    for index, extent in zip(site.store.indices, site.store.buffer.shape, strict=True):
-        reached = substitute(index, last) - substitute(index, first) + 1
-        known = all(v.value.role in ("size", "knob") for v in variables(reached))
-        known = known and not contains(reached, "load")
-        found.append((maximum(reached, 1) if known else extent, extent))
-    return found
-
-
-def _groups(main: Site, body: Stmt, machine: Machine) -> dict[str, Expr]:
-    threads = product(x for x in main.loops if x.thread.startswith("threadIdx"))
-    warps = floordiv(threads + (machine.warp - 1), machine.warp)
-    buffers = [s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"]
-    shared = total(b.elements * b.dtype.bytes for b in buffers)
-    return {
-        "threads": threads,
-        "threads_x": product(x for x in main.loops if x.thread == "threadIdx.x"),
-        "warp_fill": ratio(threads, warps * machine.warp),
-        "shared_bytes": shared,
-        "resident_groups": minimum(floordiv(const(machine.shared), maximum(shared, 1)), BANKS),
-    }
-
-
-def _item_loads(sites: tuple[Site, ...], prints: Footprints) -> dict[str, Expr]:
-    """Loads whose neighbours in a warp are no neighbours in main memory, and queues at banks of shared memory."""
-    apart, queued = [], []
-    for site in sites:
-        items = [x for x in site.loops if x.thread == "threadIdx.x"]
-        for load in site.loads if items else ():
-            by = step(load, items[-1].var, prints.an)
-            if load.value.scope == "shared":
-                queued.append(site.iterations * (const(BANKS) if by is None else _conflict(by, load.dtype.bytes)))
-            elif load.value.scope == "global":
-                near = const(False) if by is None else compare("le", by, maximum(site.lanes, 1))
-                apart.append(site.iterations * select(near, 0, 1))
-    return {"uncoalesced_loads": total(apart), "bank_conflicts": total(queued)}
-
-
-def _conflict(by: Expr, width: int) -> Expr:
-    """Work-items of 32 that queue for one bank, where neighbours are `by` elements apart."""
-    words = by * const(max(1, width // BANK_BYTES))
-    queue: Expr = const(1)
-    for power in (2, 4, 8, 16, BANKS):
-        queue = select(compare("eq", floormod(words, power), 0), power, queue)
-    return select(compare("eq", by, 0), 1, queue)
