@@ -135,8 +135,8 @@ def auto(
     and in vectors, tiles, producers where they are needed.
 
     sizes:   those to choose for, of symbolic dimensions
-    effort:  "quick" takes the choice of a model of this machine, which it finds within 3 s, or where it finds none the
-             default schedule; "none" takes that at once
+    effort:  "quick" takes the choice of a model of this machine, which it finds within 3 s (of long programs, 6), or
+             where it finds none the default schedule; "none" takes that at once
 
     The calls are in `s.trace`, with numbers, so `print(s.trace.as_python())` shows them, and further calls may follow.
     Raises ScheduleError for a schedule that something was done to already, and UsageError for another effort.
