@@ -231,12 +231,25 @@ def bind_threads(body: Stmt, an: Analyzer, function: str, is_cpu: bool = False) 
         nest = S.If(logical_and(*asked), s) if asked else s
         if is_cpu and not has_work_items(nest):
             nest = _tasks_as_groups(nest)
+        beside = () if has_work_items(nest) else _of_open_size(nest)
+        nest = S.map_stmt(nest, on_stmt=lambda x: x.body if isinstance(x, S.Allocate) and x.buffer in beside else x)
         for x in reversed(named):
             if any(x.var in variables(e) for e in S.all_expressions(nest)):
                 nest = replace(x, body=nest)
-        return _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", nest, an)
+        launch: Stmt = _launch(base if names[base] == 1 else f"{base}_{names[base] - 1}", nest, an)
+        for buffer in beside:
+            launch = S.Allocate(buffer, launch)
+        return launch
 
     return kernels(body)
+
+
+def _of_open_size(nest: Stmt) -> tuple[Buffer, ...]:
+    """Storage of a kernel whose size only the call tells, which a device does not give a work-item. Where there is one
+    work-item, memory that the host allocates serves as well."""
+    found = (x.buffer for x in S.walk(nest) if isinstance(x, S.Allocate) and x.buffer.scope == "global")
+    sizes = ((b, frozenset().union(*map(variables, b.shape))) for b in found)
+    return tuple(b for b, used in sizes if used and all(v.value.role == "size" for v in used))
 
 
 def has_work_items(s: Stmt) -> bool:

@@ -69,6 +69,7 @@ def _device_limits(kernel: Stmt, limits: Mapping[str, int]) -> Iterator[tuple[Ex
     room = MAX_TASK_BYTES if limits.get("is_cpu") else MAX_PRIVATE_BYTES
     threads: dict[str, Expr] = {}
     shared = private = const(0)
+    is_alone = not any(isinstance(x, For) and (x.thread or x.kind == "parallel") for x in walk(kernel))
     for s in walk(kernel):
         if isinstance(s, For) and s.thread.startswith("threadIdx"):
             known = threads.get(s.thread)
@@ -77,6 +78,8 @@ def _device_limits(kernel: Stmt, limits: Mapping[str, int]) -> Iterator[tuple[Ex
             size = s.buffer.elements * s.buffer.dtype.bytes
             at_run_time = any(v.value.role == "size" for v in variables(size))
             where = "shared memory" if s.buffer.scope == "shared" else "storage of a work-item"
+            if at_run_time and is_alone:  # the host allocates it
+                continue
             if at_run_time and (s.buffer.scope == "shared" or not _is_bounded(size)):
                 yield const(False), f"{s.buffer.name}: {where} of a size known at run time only"
             if s.buffer.scope == "shared":

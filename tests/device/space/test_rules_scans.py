@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from generated_spaces import LLVM, check, planned_written_out
 
-from autosched import te, topi
+from autosched import build, te, topi
 from autosched.ir.stmt import Allocate, walk
 from autosched.lowering import lower_structure
 from autosched.measure.verify import allowed_error, compare
@@ -358,3 +358,24 @@ def test_states_are_carried_in_vectors_of_the_reader():
     body = sketch.structure.function.body
     stored = [f"{a.buffer!r}" for a in walk(body) if isinstance(a, Allocate)]
     assert stored == ["orbit.v0: float64[2, 1, found_lanes] global", "orbit.v1: int32[1, 1, found_lanes] global"]
+
+
+def viterbi(states, steps=7):
+    """The best way to each state in each step."""
+    change, seen = te.placeholder((states, states), name="change"), te.placeholder((steps, states), name="seen")
+    at, k = te.placeholder((steps, states), name="at"), te.reduce_axis((0, states), "k")
+    first = te.compute((1, states), lambda _, j: seen[0, j], name="first")
+    best = te.compute((steps, states), lambda t, j: te.max(at[t - 1, k] + change[k, j], axis=k), name="best")
+    step = te.compute((steps, states), lambda t, j: best[t, j] + seen[t, j], name="step")
+    return change, seen, te.scan(first, step, at, inputs=[change, seen], name="way")
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "opencl"])
+@pytest.mark.parametrize("effort", ["none", "quick"])
+def test_steps_may_keep_what_is_as_long_as_only_the_call_tells(target, effort):
+    """A device gives a work-item no such storage; where it is alone, the host does."""
+    work = Workload("viterbi", viterbi(te.var("n")))
+    module = build(work, target, effort=effort)
+    for n in (1, 6, 70):
+        change, seen = work.sample_inputs({"n": n})
+        np.testing.assert_allclose(module(change, seen), work.reference([change, seen])[0], rtol=1e-6)
