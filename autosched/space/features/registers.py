@@ -68,7 +68,7 @@ def register_features(sites: Sequence[Site], main: Site, machine: Machine, print
         "spilled_vectors": maximum(live - machine.registers, 0),
         "spills": total(spilled),
         "register_loads": total(loads),
-        "side_waits": total(_waits(x, machine) for x in sites if x is not main),
+        "side_waits": total(_waits(x, machine, prints.an) for x in sites if x is not main),
         "loads_for_each_store": ratio(total(each), stored),
         "code_size": reduce(maximum, map(total, code.values()), const(0)),
         "innermost_extent": of_the_last(serial, lambda at: serial[at].extent, const(1)),
@@ -83,11 +83,11 @@ def _apart(site: Site) -> Expr:
     return of_the_last(serial, lambda at: serial[at].extent if serial[at].var in moved else const(1), const(1))
 
 
-def _waits(site: Site, machine: Machine) -> Expr:
+def _waits(site: Site, machine: Machine, an: Analyzer) -> Expr:
     """Steps of a sum of floats that wait for the one before."""
     if not site.is_sum or not site.store.buffer.dtype.is_float:
         return const(0)
-    together = site.lanes * _stored(site, machine) * _apart(site)
+    together = site.lanes * _stored(site, machine) * _apart(site) * _asked_together(site, an)
     return ratio(site.iterations * registers_of(site, machine), together)
 
 
