@@ -48,7 +48,7 @@ USUAL_SIZE = 1024
 AGAIN_S = 86_400.0
 #: Share of the time that was computed in at least; with less, others had the machine, and the answer is not kept.
 FAIR_SHARE = 0.9
-_VERSION = 29
+_VERSION = 30
 _LATE = "no prediction within"
 
 

@@ -476,13 +476,15 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
 def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:
     """Partial results, one for each lane, and their combination by halves. Returns their stage. Of a long row there are
     several registers of them, unless it is added up together `with_others`."""
-    last = stage.reduce_axis[-1]
+    last = _row_axis(stage)
     apart = _rows_are_apart(plan, stage)
-    k = stage.roots[last] if apart else fuse_all(stage, stage.reduce_loops)
+    *others, k = sorted(stage.reduce_loops, key=lambda x: x is stage.roots[last])
+    k = k if apart or not others else _one_loop(stage, [*others, k])
     n = analysis.length(last) if apart or len(stage.reduce_axis) == 1 else None
     widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
     if apart:
         widths = [w for w in widths if n is None or w <= n] or widths[:1]  # none is idle in each row
+        widths = [*widths, *(w for w in (2 * max(widths),) if n is not None and n % w == 0)]
     else:
         if n is not None and n < 4 * widths[0]:  # of a short row most would be a rest
             widths = [*widths, *(v for v in (math.gcd(n, widths[0]),) if v >= FEWEST_LANES)]
@@ -490,13 +492,26 @@ def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:
     if not with_others and n is not None:
         chains = [w for w in widths if w >= CHAINS * widths[0] // max(1, len(stage.body) - 1) and n >= LONG_ROW * w]
         widths = chains or widths
-    stage.split(k, factor=plan.knob(stage, "partial", widths))
-    partial = partial_results(plan, stage, stage.loops[-1], "lanes_of_sums", factor_axis=-1)
+    _, lane = stage.split(k, factor=plan.knob(stage, "partial", widths))
+    partial = partial_results(plan, stage, lane, "lanes_of_sums", factor_axis=-1)
     *spatial, lane = partial.spatial_loops
     partial.reorder(*spatial, *partial.reduce_loops, lane)
     partial.vectorize(lane)
     stage.vectorize(stage.loops[-1])
     return partial
+
+
+def _row_axis(stage: Stage) -> IterVar:
+    """The reduce axis along which rows lie: not always the last one, for `rfactor` puts what is left of a cut axis
+    there."""
+    found = analysis.accesses(stage)
+    return max(reversed(stage.reduce_axis), key=lambda axis: sum(a.is_contiguous(axis) for a in found))
+
+
+def _one_loop(stage: Stage, loops: list[Loop]) -> Loop:
+    if loops != stage.reduce_loops:
+        stage.reorder(*loops)
+    return fuse_all(stage, loops)
 
 
 def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
@@ -505,7 +520,8 @@ def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
 
     for s: for i: for j: R[s] += X[s, i] * A[i, j] * Y[s, j];  for c: for n: for j: R[c] += A[n, c, j]
     """
-    *outer, last = stage.reduce_axis
+    last = _row_axis(stage)
+    outer = [a for a in stage.reduce_axis if a is not last]
     if stage.roots[last] not in stage.loops or analysis.has_fewer(
         [last], plan.machine.vector_bytes // stage.tensor.dtype.bytes
     ):

@@ -971,3 +971,13 @@ def test_products_of_matrices_and_a_vector_are_no_contraction():
     assert plan.done[plan.s["y"]] == "lanes_of_sums"
     assert [x.name for x in plan.s["y"].loops if x.kind == "unroll"] == ["i.inner"]  # rows of one matrix
     check(args)
+
+
+def test_lanes_lie_along_rows_after_a_sum_was_cut_into_pieces():
+    """What `rfactor` leaves of the first axis comes last, and its elements lie far apart."""
+    x, k, p = te.placeholder((64, 3, 96), name="x"), te.reduce_axis((0, 64), "k"), te.reduce_axis((0, 96), "p")
+    args = x, te.compute((3,), lambda i: te.sum(x[k, i, p], axis=[k, p]), name="total")
+    plan = planned(*args, total_by="pieces_of_rows")
+    (lane,) = (x for x in plan.s["total.rf.rf"].loops if x.kind == "vectorize")
+    assert lane.name == "p.inner"
+    check(args)
