@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from weakref import WeakValueDictionary
 
 from autosched.errors import NoValueYet, UsageError, UsageTypeError
@@ -63,8 +63,17 @@ class Unique:
 
     __slots__ = ()
 
+    def __copy__(self) -> Self:
+        return self
+
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        legal = "te.graph_to_json(args) of a program, s.trace.to_json() of a schedule; modules can be pickled"
+        raise UsageTypeError(
+            f"a {type(self).__name__} is the one that it is, which another process has not", asked="pickle", legal=legal
+        )
 
     def same_as(self, other: object) -> bool:
         """Whether it is that very one. Expressions that are built alike are."""
