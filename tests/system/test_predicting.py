@@ -11,7 +11,7 @@ import pytest
 from mutated_records import record_of
 
 import autosched
-from autosched import predicting, te, template, workload
+from autosched import choosing, predicting, te, template, workload
 from autosched.cli.app import main
 from autosched.cli.show import provenance_line
 from autosched.ir.evaluate import evaluate
@@ -361,3 +361,14 @@ def test_a_long_program_has_more_time(stages, times, monkeypatch) -> None:
         x = te.compute((16,), lambda i, x=x: x[15 - i] + 1, name=f"x{number}")
     predicting.foreseen(Workload("long", (a, x)), LLVM, "cpu", {})
     assert limits == [times * predicting.LIMIT_S]
+
+
+def test_a_prediction_does_not_make_sketches_for_long(monkeypatch) -> None:
+    seen = []
+    real = choosing._choices
+    monkeypatch.setattr(choosing, "SKETCHING_S", 0.0)
+    monkeypatch.setattr(choosing, "_choices", lambda space, *rest: seen.append(space.cut) or real(space, *rest))
+    a, b, k = te.placeholder((64, 64), name="a"), te.placeholder((64, 64), name="b"), te.reduce_axis((0, 64), "k")
+    product = te.compute((64, 64), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    found, _ = predicting.foreseen(Workload("product", (a, b, product)), LLVM, "cpu", {})
+    assert found is not None and "the search has the first 1" in seen[0]

@@ -370,3 +370,29 @@ def test_other_loops_are_left_to_the_compiler() -> None:
         s = create_schedule(y)
         s[y].pragma("j", "loop_partition_hint", pragma_value=0)
         assert "vectorize(disable)" not in source(s, [x, flags, y])
+
+
+@pytest.mark.parametrize("op", [te.truncdiv, te.truncmod, te.floordiv, te.floormod])
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int32"])
+def test_integers_are_divided_in_whole_vectors(op: Callable[..., Expr], kind: str) -> None:
+    """Their values are tested in `test_remainders`."""
+    a, b = (te.placeholder((64,), kind, name=name) for name in "ab")
+    q, by_five = (
+        te.compute((64,), lambda i, x=x: op(a[i], x(i)), name)
+        for name, x in (("q", lambda i: b[i]), ("r", lambda i: 5))
+    )
+    s = create_schedule([q, by_five])
+    for t in (q, by_five):
+        s[t].vectorize(s[t].split(t.op.axis[0], factor=8)[1])
+    text = source(s, [a, b, q, by_five])
+    assert "a[" not in text and "b[" not in text  # no lane alone
+
+
+def test_c_divides_lanes_in_floats() -> None:
+    """Of which compilers make vectors."""
+    a, b = (te.placeholder((64,), "int16", name=name) for name in "ab")
+    q = te.compute((64,), lambda i: te.floordiv(a[i], b[i]), "q")
+    s = create_schedule(q)
+    s[q].vectorize(s[q].split("i", factor=8)[1])
+    text = compile_function(lower_structure(s, [a, b, q], "c").bind(), Target("c")).texts["source"]
+    assert "floordiv_lane_int16_t(a[" in text and "floordiv_int16_t(" not in text

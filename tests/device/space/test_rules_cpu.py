@@ -932,8 +932,8 @@ def test_rows_that_do_not_lie_behind_each_other_are_added_up_row_by_row():
 
 def test_the_inner_loop_of_a_contraction_goes_through_operands_in_order():
     def product(first, second):
-        a, b = te.placeholder((64, 40, 48), name="a"), te.placeholder((40, 48, 64), name="b")
-        j, k = te.reduce_axis((0, 40), "j"), te.reduce_axis((0, 48), "k")
+        a, b = te.placeholder((64, 48, 40), name="a"), te.placeholder((48, 40, 64), name="b")
+        j, k = te.reduce_axis((0, 48), "j"), te.reduce_axis((0, 40), "k")
         axes = {"j": j, "k": k}
         return (
             a,

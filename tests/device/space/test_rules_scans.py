@@ -379,3 +379,9 @@ def test_steps_may_keep_what_is_as_long_as_only_the_call_tells(target, effort):
     for n in (1, 6, 70):
         change, seen = work.sample_inputs({"n": n})
         np.testing.assert_allclose(module(change, seen), work.reference([change, seen])[0], rtol=1e-6)
+
+
+def test_sketches_of_such_steps_have_points_on_devices_that_are_cpus():
+    target = Target("opencl").with_limits(is_cpu=1, compute_units=2)
+    space = Workload("viterbi", viterbi(te.var("n"))).search_space(target, {"n": 64}, "auto")
+    assert any(s.valid_points.count for s in space.sketches)

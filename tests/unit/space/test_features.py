@@ -712,3 +712,18 @@ def test_sums_beside_the_main_store_that_wait() -> None:
     assert waits("float32") == pytest.approx(64 * 512)
     assert waits("float32", four_at_a_time) == pytest.approx(64 * 512 / 4)
     assert waits("int32") == 0  # compilers add them in any order
+
+
+def test_a_search_whose_lanes_ask_together_does_not_wait() -> None:
+    def waits(lanes: int) -> float:
+        x, y = (te.placeholder((64, 512), name=name) for name in "xy")
+        k, r = (te.reduce_axis((0, 512), name) for name in "kr")
+        top = te.compute((64,), lambda i: te.max(x[i, k], axis=k), name="top")
+        out = te.compute((64, 64), lambda i, j: te.sum(x[i, r] * y[j, r] * top[i], axis=r), name="out")
+
+        def apply(s: Schedule) -> None:
+            s["top"].vectorize(s["top"].split("k", factor=lanes)[1])
+
+        return features(sketch_of(Workload("w", (x, y, out)), apply))["side_waits"]
+
+    assert waits(32) < waits(2) / 100
