@@ -164,6 +164,7 @@ def reason(text: str) -> str:
             return name.format(found.group(1).strip(": ")) if found else name if not part else text
     text = re.sub(r"^(AssertionError: )?assert(?= )", "another result:", text)
     text = re.sub(r"^AssertionError(: (?=Not equal)|$)", "another result: ", text)
+    text = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "", text)  # folders of the machine that it ran on
     return re.sub(r" at 0x\w+", "", text).strip() or "no message"
 
 
