@@ -2,13 +2,14 @@
 
     python experiments/everyday.py                # all of them, on a quiet machine: two minutes
     python experiments/everyday.py softmax bij    # those whose name has one of these
+    python experiments/everyday.py --target c     # by a C compiler, or on PoCL with "opencl", beside LLVM too
 
 Sums and extremes over each choice of axes, contractions as `einsum` writes them, norms and soft-max along each axis,
 rearrangements, and functions of elements. Each is written as `te` says it, and has no record. Results are compared with
 PyTorch's. All is timed in one process with one thread, in turn, in seconds of computing; the least of seven counts, so
 that what else the machine does matters little. PyTorch returns a view where it only permutes axes; here it copies.
 
-Results go to `experiments/results/everyday.json`.
+Results go to `experiments/results/everyday.json`, those of another target to `everyday_TARGET.json`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -31,7 +33,7 @@ from autosched import build, te
 from autosched.space.workload import Workload
 from autosched.te import Tensor
 
-TARGET = "llvm -threads=1"
+LLVM = "llvm -threads=1"
 ROUNDS, SAMPLE_S = 7, 3e-3
 
 
@@ -222,45 +224,43 @@ def seconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     return {name: float(f"{s:.3g}") for name, s in best.items()}
 
 
-def measure(one: Operation) -> dict[str, float]:
+def measure(one: Operation, target: str) -> dict[str, float]:
     work = Workload("everyday", tuple(one.args))
-    chosen, default = (build(work, TARGET, records=os.devnull + ".none", effort=e) for e in ("quick", "none"))
+    ways = {"chosen": (target, "quick"), "default": (target, "none"), "llvm": (LLVM, "quick")}
+    if target == LLVM:
+        del ways["llvm"]
+    built = {name: build(work, on, records=os.devnull + ".none", effort=effort) for name, (on, effort) in ways.items()}
     arrays, out = work.sample_inputs(None), np.empty([int(n.value) for n in one.args[-1].shape], "float32")
     like = [torch.from_numpy(x) for x in arrays]
-    chosen(*arrays, out)
+    built["chosen"](*arrays, out)
     wanted = one.torch(*like).numpy().reshape(out.shape)
     np.testing.assert_allclose(out, wanted, rtol=2e-3, atol=2e-3 * abs(wanted).max())
-    return seconds(
-        {
-            "chosen": lambda: chosen(*arrays, out),
-            "default": lambda: default(*arrays, out),
-            "torch": lambda: one.torch(*like),
-        }
-    )
+    calls: dict[str, Callable[[], object]] = {name: partial(call, *arrays, out) for name, call in built.items()}
+    return seconds({**calls, "torch": lambda: one.torch(*like)})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="only those whose name has one of these")
-    words = parser.parse_args().names
+    parser.add_argument("--target", default=LLVM, help="where (one thread of this machine by LLVM)")
+    given = parser.parse_args()
+    words, target = given.names, given.target if "threads" in given.target else f"{given.target} -threads=1"
     torch.set_num_threads(1)
     rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
         for name, one in operations():
             if not words or any(w in name for w in words):
-                rows[name] = s = measure(one)
-                print(
-                    f"{name:36} {1e3 * s['chosen']:8.3f} ms, default {s['default'] / s['chosen']:6.2f}, "
-                    f"torch {s['torch'] / s['chosen']:6.2f} times that",
-                    flush=True,
-                )
-    ratios = {by: [s[by] / s["chosen"] for s in rows.values()] for by in ("default", "torch")}
+                rows[name] = s = measure(one, target)
+                others = ", ".join(f"{by} {t / s['chosen']:6.2f}" for by, t in s.items() if by != "chosen")
+                print(f"{name:36} {1e3 * s['chosen']:8.3f} ms, {others} times that", flush=True)
+    ratios = {by: [s[by] / s["chosen"] for s in rows.values()] for by in next(iter(rows.values())) if by != "chosen"}
     for by, found in ratios.items():
         mean = math.exp(sum(map(math.log, found)) / len(found))
         print(f"{by}: {mean:.2f} times ours in the geometric mean of {len(found)}; least {min(found):.2f}")
     if not words:
-        print("written to", save("everyday", {"machine": machine(), "operations": rows}))
+        file = "everyday" if target == LLVM else f"everyday_{target.split()[0]}"
+        print("written to", save(file, {"machine": machine(), "operations": rows}))
 
 
 if __name__ == "__main__":

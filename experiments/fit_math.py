@@ -1,9 +1,9 @@
-"""Fits the polynomials of autosched/codegen/llvm_math.py and prints the module that holds them.
+"""Fits the polynomials of autosched/codegen/formulas.py and prints the module that holds them.
 
 Each has the smallest largest weighted error, found by Remez's exchange in 60 digits (mpmath), and is then
 rounded to the type it is for:
 
-    python experiments/fit_math.py > autosched/codegen/llvm_math_tables.py
+    python experiments/fit_math.py > autosched/codegen/math_tables.py
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def constants() -> dict[str, dict[int, list[float]]]:
 def main() -> None:
     """Print the tables as a Python module."""
     print(
-        '"""Polynomials of `llvm_math`, lowest power first, by bits of the type. Made by experiments/fit_math.py."""\n'
+        '"""Polynomials of `formulas`, lowest power first, by bits of the type. Made by experiments/fit_math.py."""\n'
     )
     print(f"#: where the two polynomials of erf meet\nERF_SPLIT = {ERF_SPLIT}")
     for name, parts in constants().items():

@@ -30,7 +30,7 @@ def compile_function(function: Function, target: Target, known: Callable[[str], 
 
         return (compile_cuda if target.kind == "cuda" else compile_opencl)(function, target)
     if target.kind == "c":
-        from autosched.codegen.c_program import compile_c
+        from autosched.codegen.c_artifact import compile_c
 
         return compile_c(function, target)
     raise TargetError("no code generator for it", asked=f"target {target}", legal="targets: llvm, c, opencl, cuda")

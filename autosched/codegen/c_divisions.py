@@ -2,7 +2,7 @@
 
 Processors divide vectors of floats only, and compilers take those of integers apart into lanes. Up to 32 bits, floating
 point is exact: `(a + 0.5) / b` is at least `0.5 / b` away from the integers on both sides, and its rounding error is
-smaller (`llvm_ops` has the same in LLVM's language). The results are the language's: see `c_text`.
+smaller (`llvm_ops` has the same in LLVM's language). The results are the language's: see `c_helpers`.
 """
 
 from __future__ import annotations
@@ -10,42 +10,48 @@ from __future__ import annotations
 from autosched.codegen.dialects import Dialect
 from autosched.ir.dtype import DType, dtype
 
-#: `{t}` the operands' type, `{n}` the end of the name, `{w}` floats, `{last}` the number of the sign bit
+#: `{t}` the operands' type, `{n}` the end of the name, `{w}` floats, `{last}` the number of the sign bit; words of
+#: more letters are expressions
 TEMPLATES = {
     "truncdiv": """\
 {f} {t} truncdiv_{n}({t} a, {t} b) {{
-  const {w} x = {x}, y = {y}, q = y == 0 ? ({w})0 : (x + {half}) / y;
+  const {w} x = {x}, y = {y}, q = {quotient};
   return {whole};
 }}""",
     "truncmod": """\
 {f} {t} truncmod_{n}({t} a, {t} b) {{
-  const {t} q = truncdiv_{n}(a, b), r = {rest}, zero = 0;
-  return b == zero ? zero : r;
+  const {t} q = truncdiv_{n}(a, b), r = {rest}, zero = {zero};
+  return {remainder};
 }}""",
     "floordiv": """\
 {f} {t} floordiv_{n}({t} a, {t} b) {{
-  const {t} q = truncdiv_{n}(a, b), r = {rest}, zero = 0, one = 1;
-  return (b != zero) & (r != zero) & ((r ^ b) < zero) ? q - one : q;
+  const {t} q = truncdiv_{n}(a, b), r = {rest}, zero = {zero};
+  return {floored};
 }}""",
     "floormod": """\
 {f} {t} floormod_{n}({t} a, {t} b) {{
-  const {t} r = truncmod_{n}(a, b), zero = 0;
-  return (r != zero) & ((r ^ b) < zero) ? r + b : r;
+  const {t} r = truncmod_{n}(a, b), zero = {zero};
+  return {moved};
 }}""",
     # by positive numbers that are known, of which compilers make multiplications: floor(a / b) = ~(~a / b) for a < 0
     "floordiv_by": """\
 {f} {t} floordiv_by_{n}({t} a, {t} b) {{
-  const {t} s = a >> ({t}){last};
+  const {t} s = a >> {last};
   return ((a ^ s) / b) ^ s;
 }}""",
     "floormod_by": """\
 {f} {t} floormod_by_{n}({t} a, {t} b) {{
   const {t} r = a % b;
-  return r + (b & (r >> ({t}){last}));
+  return r + (b & (r >> {last}));
 }}""",
 }
 #: what each calls, which is defined before it
 CALLED = {"truncmod": "truncdiv", "floordiv": "truncdiv", "floormod": "truncmod"}
+
+
+def width(of: DType) -> int:
+    """Bytes of the floats in which integers of a type are divided."""
+    return 4 if of.bits <= 16 else 8
 
 
 def words(of: DType, d: Dialect) -> dict[str, str]:
@@ -54,27 +60,50 @@ def words(of: DType, d: Dialect) -> dict[str, str]:
     def type_of(kind: str) -> str:
         return d.type_name(dtype(kind).with_lanes(of.lanes))
 
-    def changed(to: str, x: str, how: str = "") -> str:
-        return how.format(type=to, x=x) if how else f"({to}){x}"
-
-    convert, bits = (d.vectors.convert, d.vectors.bits) if of.lanes > 1 and d.vectors is not None else ("", "")
-    kind, is_signed = "float32" if of.bits <= 16 else "float64", of.kind == "int"
+    v = d.vectors if of.lanes > 1 else None
+    bits = v.bits if v is not None else ""
+    kind, is_signed = f"float{8 * width(of)}", of.kind == "int"
     t, w, suffix = d.type_name(of), type_of(kind), d.suffixes.get(kind, "")
+
+    def converted(x: str, old: str, new: str) -> str:
+        if v is None:
+            return f"({new}){x}"
+        return d.converted(x, dtype(old).with_lanes(of.lanes), dtype(new).with_lanes(of.lanes))
+
+    def wrapped(to: str, x: str) -> str:
+        return bits.format(type=to, x=x) if bits else f"({to}){x}"
+
+    def number(value: str, of: str = t) -> str:
+        return v.splat.format(type=of, x=value) if v is not None else f"({of}){value}"
+
+    def either(condition: str, a: str, b: str) -> str:
+        return v.either(condition, a, b) if v is not None else f"{condition} ? {a} : {b}"
+
     # in C's own integers, products of 16 bits overflow `int`
     ring = type_of(f"uint{of.bits if bits else max(of.bits, 32)}")
-    a, q, b = (changed(ring, x, bits) for x in "aqb")
-    whole = "q"
+    a, q, b = (wrapped(ring, x) for x in "aqb")
+    whole, half = "q", number(f"0.5{suffix}", w)
+    if is_signed:
+        below, minus = f"x < {number('0', w)}", number(f"-0.5{suffix}", w)
+        half = f"({either(below, minus, half)})"
     if of.bits < 32:
-        whole = changed(type_of("int32"), "q", convert)
+        whole = converted("q", kind, "int32")
     elif is_signed:  # INT_MIN / -1 wraps
-        whole = f"(q >= 2147483648.0 ? ({w})-2147483648.0 : q)"
+        beyond, least = f"q >= {number('2147483648.0', w)}", number("-2147483648.0", w)
+        whole = f"({either(beyond, least, 'q')})"
+    mask = "((r != zero) & ((r ^ b) < zero))"
     return {
         "t": t,
         "w": w,
-        "last": str(of.bits - 1),
-        "x": changed(w, "a", convert),
-        "y": changed(w, "b", convert),
-        "half": f"(x < 0 ? ({w})-0.5{suffix} : ({w})0.5{suffix})" if is_signed else f"0.5{suffix}",
-        "whole": changed(t, whole, convert),
-        "rest": changed(t, f"({a} - {q} * {b})", bits),
+        "x": converted("a", of.scalar, kind),
+        "y": converted("b", of.scalar, kind),
+        "zero": number("0"),
+        "last": number(str(of.bits - 1)),
+        "quotient": either(f"y == {number('0', w)}", number("0", w), f"(x + {half}) / y"),
+        "whole": converted(whole, "int32" if of.bits < 32 else kind, of.scalar),
+        "rest": wrapped(t, f"({a} - {q} * {b})"),
+        "remainder": either("b == zero", "zero", "r"),
+        # lanes that are not moved must not overflow either: a mask is -1 where it holds
+        "floored": f"q {'+' if v is not None else '-'} ((b != zero) & (r != zero) & ((r ^ b) < zero))",
+        "moved": f"r + (b & {mask})" if v is not None else f"{mask} ? r + b : r",
     }

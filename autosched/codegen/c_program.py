@@ -1,4 +1,4 @@
-"""Lowered functions to C99: one source that a C program compiles and calls as it is.
+"""Lowered functions to C: one source that a C program compiles and calls as it is.
 
     int32_t NAME(const T *restrict in, ..., T *restrict out, ..., int64_t size, ...)
 
@@ -15,14 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autosched.codegen import gcc
-from autosched.codegen.artifact import Artifact
 from autosched.codegen.c99 import C
 from autosched.codegen.c_scalar import Expressions
-from autosched.codegen.c_statements import Statements
+from autosched.codegen.c_statements import Statements, has_vectors
 from autosched.codegen.c_text import INDEX, Names
-from autosched.codegen.dialects import mentions
+from autosched.codegen.dialects import Dialect, mentions
 from autosched.codegen.index_range import IndexRanges
-from autosched.codegen.signature import Signature, entry_points, outside_calls
+from autosched.codegen.signature import Signature, entry_points
 from autosched.codegen.storage import (
     ALIGNMENT,
     Storage,
@@ -36,7 +35,6 @@ from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, binary, const
 from autosched.ir.ops import ACCESSES, COMPARISONS
 from autosched.ir.visit import post_order
-from autosched.target import Target
 
 #: bytes, as a number or as C
 Bytes = int | str
@@ -57,25 +55,6 @@ class CProgram:
     packed: str
     inner: str
     parallel: bool
-
-
-def compile_c(function: S.Function, target: Target) -> Artifact:
-    """An artifact whose code is C source. The runtime compiles it, so building needs no compiler."""
-    program = emit_c(function, target.strict)
-    return Artifact(
-        kind="c",
-        target=str(target),
-        signature=Signature.of(function),
-        code=(program.source + program.packed).encode(),
-        texts={"source": program.source, **({"inner": program.inner} if program.inner else {})},
-        meta={
-            "entry": f"{program.name}_packed",
-            "parallel": program.parallel,
-            "mcpu": target.mcpu or "native",
-            "symbols": outside_calls(function, "extern"),
-            **({"strict": True} if target.strict else {}),
-        },
-    )
 
 
 def c_name(name: str) -> str:
@@ -115,12 +94,12 @@ def header(guard: str, signatures: Sequence[Signature], more: Sequence[str] = ()
     return _HEADER.format(guard=guard, functions="\n\n".join([*blocks, *more]))
 
 
-def emit_c(function: S.Function, strict: bool = False) -> CProgram:
-    """Emit C99 for a function of CPU loops. `strict` code asks compilers not to contract multiply-adds.
+def emit_c(function: S.Function, strict: bool = False, dialect: Dialect = C) -> CProgram:
+    """Emit C99, or GNU C, for a function of CPU loops. `strict` code asks compilers not to contract multiply-adds.
 
     Raises BuildError for what has no code.
     """
-    return _Emitter(function, strict).program()
+    return _Emitter(function, strict, dialect).program()
 
 
 def _pointer(of: str, is_written: bool) -> str:
@@ -196,7 +175,8 @@ class _HostStatements(Statements):
     # -- buffers ------------------------------------------------------------------------------
     def allocate(self, s: S.Allocate) -> None:
         if s.buffer not in self.storage.in_workspace:
-            self.declare_array(s.buffer, (constant_bytes(s.buffer) or 0) // s.buffer.dtype.bytes)
+            elements = (constant_bytes(s.buffer) or 0) // s.buffer.dtype.bytes
+            self.declare_array(s.buffer, elements, has_vectors(s.body, s.buffer))
             self._allow_unread(s)
             self.emit(s.body)
             return
@@ -261,13 +241,14 @@ def _factor(a: Bytes) -> str:
 class _Emitter:
     """One function and the text around it."""
 
-    def __init__(self, function: S.Function, strict: bool) -> None:
+    def __init__(self, function: S.Function, strict: bool, dialect: Dialect) -> None:
         self.function = function
         self.strict = strict
         self.signature = Signature.of(function)
         self.name = c_name(function.name)
-        self.x = Expressions(C, IndexRanges(v.name for v in function.sizes))
-        self.names = Names(C)
+        self.dialect = dialect
+        self.x = Expressions(dialect, IndexRanges(v.name for v in function.sizes))
+        self.names = Names(dialect)
         self.storage = plan_storage(function.body)
         self.params = {b: self.names.declare(b.name) for b in function.params}
         self.sizes = {v: self.names.declare(v.name) for v in function.sizes}
@@ -372,14 +353,21 @@ class _Emitter:
         """The whole file: definitions that the functions call, then the functions."""
         helpers = self.x.helpers.definitions()
         text = "\n".join([*helpers, *functions])
-        defined = C.defined(text)
+        defined = self.dialect.defined(text)
+        vectors = self.dialect.vectors
+        language = "C99" if vectors is None else f"GNU C, vectors of {vectors.register_bytes} bytes"
         head = [
-            f"// {self.signature.name}: C99. Compile with -fopenmp to run parallel loops on all cores, and gcc with",
+            f"// {self.signature.name}: {language}. Compile with -fopenmp to run parallel loops on all cores, and gcc"
+            " with",
             "// -fno-strict-aliasing: version 12 loses stores to buffers that share a workspace at -O3.",
         ]
         head += [C.strict] if self.strict else []
         # in front of headers: a function of theirs that is always inlined has to have the caller's options
-        head += [x for text in gcc.pragmas(self.function.body, self.nodes) for x in ("", text)]
+        head += [
+            x
+            for text in gcc.pragmas(self.function.body, self.nodes, self.dialect.vectors is not None)
+            for x in ("", text)
+        ]
         head += ["", C.preamble]
         used = "\n".join([text, *defined])
         head += [f"#include <{h}.h>" for h, word in (("stdlib", "malloc"), ("string", "memcpy")) if word in used]
@@ -389,6 +377,7 @@ class _Emitter:
         compared = {n.args[0].dtype.scalar for n in self.nodes if n.op in COMPARISONS}
         quiet += ["-Wtype-limits"] if any(t.is_integer for t in compared) else []
         quiet += ["-Wbool-compare"] if any(t.is_bool for t in compared) else []
+        quiet += ["-Wpsabi"] if vectors is not None else []  # vectors are passed to functions of this source alone
         if quiet:
             pragmas = [f'#pragma GCC diagnostic ignored "{warning}"' for warning in quiet]
             head += ["", "#if defined(__GNUC__) && !defined(__clang__)", *pragmas, "#endif"]

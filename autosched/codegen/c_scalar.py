@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from autosched.codegen.c_helpers import Helpers
 from autosched.codegen.c_text import (
     ADD,
     ATOM,
@@ -25,7 +26,6 @@ from autosched.codegen.c_text import (
     TRUTH,
     UNARY,
     Code,
-    Helpers,
     chain,
     conditional,
     infix,

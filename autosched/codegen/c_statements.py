@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
-from autosched.codegen.c_vector import VectorExpressions
+from autosched.codegen.c_vector import VectorExpressions, lane_bytes, widest
 from autosched.codegen.c_vector_memory import NotVector, array_alignment
 from autosched.codegen.lanes import as_ramp, lane_of, piece_of
 from autosched.codegen.pocl import divides_now_and_then
@@ -196,7 +196,7 @@ class Statements:
                         legal="split by a constant before computing it here, or use the scope 'shared' or 'global'",
                     )
                 elements *= int(extent.value)
-            self.declare_array(buffer, elements, _has_vectors(s.body, buffer))
+            self.declare_array(buffer, elements, has_vectors(s.body, buffer))
         self.emit(s.body)
 
     def declare_array(self, buffer: S.Buffer, elements: int, vectors: bool = False) -> None:
@@ -224,18 +224,22 @@ class Statements:
     def _store_pieces(self, s: S.Store, lanes: int) -> bool:
         """Emit a vector that the language does not have as several that it has; False if it has it, or none of them."""
         vectors = self.x.dialect.vectors
-        if vectors is None or lanes in vectors.lanes or not self._lanes_are_independent(s):
+        if vectors is None:
             return False
-        widest = vectors.lanes[-1]
-        count = lanes // widest if lanes // widest > MOST_PIECES else 0
+        places = [] if as_ramp(s.indices[0]) is not None else [s.indices[0]]
+        bytes = max(lane_bytes(s.buffer.dtype), widest([s.value, *places]))
+        if vectors.fits(lanes, bytes) or not self._lanes_are_independent(s):
+            return False
+        most = max((n for n in vectors.lanes if vectors.fits(n, bytes)), default=1)
+        count = lanes // most if lanes // most > MOST_PIECES else 0
         undo = self._undo()
         if count:
             first = var("first", role="loop", lower=0, upper=count - 1)
-            head = _piece(s, first * widest, widest)
+            head = _piece(s, first * most, most)
             self.emit(S.For(first, const(0), const(count), "serial", head))
-        at = count * widest
+        at = count * most
         while at < lanes:
-            n = next(n for n in (*reversed(vectors.lanes), 1) if n <= lanes - at and n & (n - 1) == 0)
+            n = next(n for n in (*reversed(vectors.lanes), 1) if n <= min(most, lanes - at) and n & (n - 1) == 0)
             if n > 1 and not self._store_vector(_piece(s, const(at), n)):
                 undo()
                 return False
@@ -289,7 +293,8 @@ class Statements:
             return False
         if any(_reads(e, to.buffer) for e in to.values):
             return False  # what one vector wrote
-        widths = [n for n in vectors.lanes if to.lanes % n == 0]
+        bytes = max(to.buffer.dtype.bytes, widest(to.values))
+        widths = [n for n in vectors.lanes if to.lanes % n == 0 and vectors.fits(n, bytes)]
         try:
             for first in range(0, to.lanes, widths[-1]) if widths else ():
                 base = binary("add", to.base, const(first * len(to.values)))
@@ -445,7 +450,7 @@ def _end(start: Expr, extent: Expr) -> Expr:
     return binary("add", start, extent)
 
 
-def _has_vectors(s: S.Stmt, buffer: S.Buffer) -> bool:
+def has_vectors(s: S.Stmt, buffer: S.Buffer) -> bool:
     """True if vectors of the buffer are read or written."""
     if any(x.buffer is buffer and x.indices[0].dtype.lanes > 1 for x in S.walk(s) if isinstance(x, S.Store)):
         return True

@@ -10,11 +10,13 @@ Conditions are masks: integers as wide as the operands that were compared, each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 
+from autosched.codegen import c_divisions
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import (
     ATOM,
@@ -30,6 +32,7 @@ from autosched.codegen.c_text import (
     unsigned,
 )
 from autosched.codegen.c_vector_memory import NotVector, VectorMemory
+from autosched.codegen.halves import Half
 from autosched.codegen.lanes import as_ramp, lane_of, line_of, pattern_of, piece_of
 from autosched.codegen.legalize import legal
 from autosched.codegen.storage import constant_bytes
@@ -75,7 +78,7 @@ class VectorExpressions(VectorMemory):
     def store(self, s: Store) -> str:
         """The statement `s`, without semicolon. Raises NotVector."""
         lanes = max(s.indices[0].dtype.lanes, s.value.dtype.lanes)
-        half = self.x.half(s.buffer.dtype)
+        half = self.half(s.buffer.dtype)
         if half is not None:
             pointer = self.pointer(s.buffer, s.indices[0], lanes)
             value = self.value(self.x.unrounded(s.value), lanes)
@@ -102,7 +105,11 @@ class VectorExpressions(VectorMemory):
         if vectors is None or not vectors.anywhere:
             return
         for c in pixels([e for e in roots if e.dtype.lanes > 1]):
-            if c.lanes in vectors.lanes and not self.x.half(c.buffer.dtype) and not _may_stay_in_registers(c.buffer):
+            if (
+                vectors.fits(c.lanes, c.buffer.dtype.bytes)
+                and not self.x.half(c.buffer.dtype)
+                and not _may_stay_in_registers(c.buffer)
+            ):
                 yield c
 
     def channel(self, c: Columns, number: int, whole: Sequence[Code]) -> Code:
@@ -119,7 +126,7 @@ class VectorExpressions(VectorMemory):
             return self._splat(e, lanes)
         if found is not None:
             return found
-        if lanes not in self.d.lanes:
+        if not self.d.fits(lanes, e.dtype.bytes // lanes):
             raise NotVector
         if e.op == "broadcast":
             return self._splat(e.args[0], lanes)
@@ -141,6 +148,8 @@ class VectorExpressions(VectorMemory):
 
     def _of_lanes(self, e: Expr) -> Code:
         """Each lane by itself, if that is short. Raises NotVector."""
+        if self.d.register_bytes and e.op != "load":
+            raise NotVector  # such compilers make vectors of loops over the lanes
         lanes, nodes = e.dtype.lanes, post_order(e)
         length: dict[Expr, int] = {}
         for n in nodes:  # what is shared is written out as often as it is used
@@ -153,13 +162,17 @@ class VectorExpressions(VectorMemory):
         return self._listed([c.text for c in each], self.x.register(e.dtype.scalar).with_lanes(lanes))
 
     def _listed(self, lanes: Sequence[str], of: DType) -> Code:
-        return Code(self.d.splat.format(type=self.dialect.type_name(of), x=", ".join(lanes)), UNARY, of)
+        return Code(
+            (self.d.listed or self.d.splat).format(type=self.dialect.type_name(of), x=", ".join(lanes)), UNARY, of
+        )
 
     def combined(self, e: Expr) -> Code:
         """All lanes as one number, half on half. There are 2, 4, 8, .. of them."""
         (vector,) = e.args
+        vectors = self.dialect.vectors
         while (lanes := vector.dtype.lanes) > 1:
-            code = self._in_one_vector(e.value, vector) if lanes in self.d.lanes else None
+            is_whole = vectors is not None and vectors.fits(lanes, widest([vector]))
+            code = self._in_one_vector(e.value, vector) if is_whole else None
             if code is not None:
                 return code
             op = {"bitor": "or", "bitand": "and"}.get(e.value, e.value) if vector.dtype.is_bool else e.value
@@ -177,8 +190,12 @@ class VectorExpressions(VectorMemory):
         except NotVector:
             return None
         if code.mask:
-            asked = {"bitor": "any", "bitand": "all"}.get(op)
-            return Code(f"{asked}({code.text})", ATOM, "int32", TRUTH) if asked else None
+            if op not in ("bitor", "bitand"):
+                return None
+            if self.d.lane:
+                name = self.x.helpers.combined(op, dtype(code.ctype))
+                return Code(f"{name}({code.text}) != 0", EQUALITY, "int32", TRUTH)
+            return Code(f"{'any' if op == 'bitor' else 'all'}({code.text})", ATOM, "int32", TRUTH)
         if self.x.half(vector.dtype):
             return None
         name = self.x.helpers.combined(op, dtype(code.ctype))
@@ -197,7 +214,7 @@ class VectorExpressions(VectorMemory):
         base, places = known
         if buffer.dtype.is_bool:
             raise NotVector
-        parts, width = self._anywhere(places) if self.d.anywhere else self._at_multiples(buffer, base, places)
+        parts, width = self._anywhere(buffer, places) if self.d.anywhere else self._at_multiples(buffer, base, places)
         pieces = [ramp(binary("add", base, const(p)), 1, width) for p in parts]
         if not self.d.anywhere and not self.aligned(buffer, pieces[0], width):
             raise NotVector
@@ -221,6 +238,13 @@ class VectorExpressions(VectorMemory):
 
     def type_name(self, ctype: str) -> str:
         return self.dialect.type_name(dtype(ctype))
+
+    def half(self, of: DType) -> Half | None:
+        """How a float of 16 bits is loaded and stored. Raises NotVector where that is not done with several."""
+        half = self.x.half(of)
+        if half is not None and not half.load_lanes:
+            raise NotVector
+        return half
 
     def _float(self, lanes: int) -> str:
         return f"float32x{lanes}"
@@ -266,11 +290,8 @@ class VectorExpressions(VectorMemory):
         """The same numbers as another type; integers wrap."""
         if a.ctype == to:
             return a
-        old, new = dtype(a.ctype), dtype(to)
-        if self.d.widens_twice and old.kind == "uint" and new.kind == "int" and new.bits > max(old.bits, 32):
-            wide = self.convert(a, dtype(f"uint{new.bits}x{new.lanes}"))
-            return replace(wide, text=self.d.bits.format(type=self.type_name(to), x=wide.text), ctype=to)
-        return replace(a, text=self.d.convert.format(type=self.type_name(to), x=a.text), prec=ATOM, ctype=to)
+        text = self.dialect.converted(a.text, dtype(a.ctype), dtype(to))
+        return replace(a, text=text, prec=ATOM, ctype=to)
 
     def widen_mask(self, mask: Code, like: str) -> Code:
         """The mask with lanes as wide as those of the type `like`."""
@@ -287,8 +308,7 @@ class VectorExpressions(VectorMemory):
 
     def choose(self, condition: Code, a: Code, b: Code) -> Code:
         if condition.mask and self.d.choose:
-            text = self.d.choose.format(c=condition.text, a=a.text, b=b.text)
-            return Code(text, ATOM, a.ctype)
+            return Code(self.d.either(condition.text, a.text, b.text), ATOM, a.ctype)
         text = f"{condition.at(EQUALITY)} ? {a.at(OR)} : {b.at(CONDITIONAL)}"
         return Code(text, CONDITIONAL, a.ctype)
 
@@ -325,6 +345,28 @@ class VectorExpressions(VectorMemory):
 
     def wrapped(self, e: Expr) -> Code:
         return self.bits(self.ring(e, e.dtype.lanes), e.dtype)
+
+
+def lane_bytes(of: DType) -> int:
+    """Bytes of one lane in a register, where floats of 16 bits are computed in 32."""
+    return max(of.bits, 32 if of.is_float else 8) // 8
+
+
+def widest(roots: Iterable[Expr]) -> int:
+    """Bytes of the widest lanes of vectors that computing these takes; places in a row are no vectors."""
+    most, seen, stack = 1, set[Expr](), list(roots)
+    while stack:
+        e = stack.pop()
+        if e in seen or e.dtype.lanes == 1:
+            continue
+        seen.add(e)
+        if e.dtype.kind != "handle":
+            most = max(most, lane_bytes(e.dtype))
+        if e.op in c_divisions.TEMPLATES and e.dtype.is_integer and _constant_lane(e.args[1]) is None:
+            most = max(most, c_divisions.width(e.dtype))
+        if e.op != "load" or as_ramp(e.args[0]) is None:
+            stack.extend(e.args)
+    return most
 
 
 def _may_stay_in_registers(buffer: Buffer) -> bool:
@@ -406,7 +448,9 @@ def _abs(v: VectorExpressions, e: Expr) -> Code:
         return Code(f"{v.x.helpers.math('abs', dtype(a.ctype), 1)}({a.text})", ATOM, a.ctype)
     if e.dtype.kind == "uint":
         return a
-    raise NotVector
+    if not (v.d.keeps_whole and v.d.lane):
+        raise NotVector
+    return Code(f"{v.x.helpers.name('abs', a.ctype)}({a.text})", ATOM, a.ctype)
 
 
 def _shr(v: VectorExpressions, e: Expr) -> Code:
@@ -463,7 +507,7 @@ def _cast(v: VectorExpressions, e: Expr) -> Code:
     if e.dtype.is_bool:
         of = dtype(a.ctype)
         return replace(infix("!=", a, v.constant(0, a.ctype), f"int{of.bits}x{of.lanes}"), mask=True)
-    half = v.x.half(e.dtype)
+    half = v.half(e.dtype)
     if half is not None:
         return Code(f"{v.x.helpers.round_half(half, e.dtype, a.ctype)}({a.text})", ATOM, v._float(to.lanes))
     if dtype(a.ctype).is_float and not to.is_float:
@@ -482,7 +526,7 @@ def _load(v: VectorExpressions, e: Expr) -> Code:
             return v.near(e)
         return v.gathered(e)
     pointer = v.pointer(buffer, e.args[0], lanes)
-    half = v.x.half(buffer.dtype)
+    half = v.half(buffer.dtype)
     if half is not None:
         return Code(half.load_lanes.format(lanes=lanes, pointer=pointer), ATOM, v._float(lanes))
     template = v.aligned(buffer, e.args[0], lanes)
@@ -510,11 +554,16 @@ def _math(v: VectorExpressions, e: Expr) -> Code:
         raise NotVector
     args = v.operands(e)
     of = dtype(args[0].ctype)
-    if e.op == "isnan" and not v.d.lane:
-        return replace(infix("!=", args[0], args[0], f"int{of.bits}x{of.lanes}"), mask=True)
+    truth = f"int{of.bits}x{of.lanes}"
+    if e.op == "isnan" and (v.d.formulas or not v.d.lane):
+        return replace(infix("!=", args[0], args[0], truth), mask=True)
+    if e.op in ("isinf", "isfinite") and v.d.formulas:
+        size = Code(f"{v.x.helpers.math('abs', of, 1)}({args[0].text})", ATOM, of)
+        end = v.constant(math.inf, str(of))
+        return replace(infix("==" if e.op == "isinf" else "<", size, end, truth), mask=True)
     name = v.x.helpers.math(e.op, of, len(args))
     text = f"{name}({', '.join(a.text for a in args)})"
-    return Code(text, ATOM, f"int{of.bits}x{of.lanes}", mask=True) if e.dtype.is_bool else Code(text, ATOM, of)
+    return Code(text, ATOM, truth, mask=True) if e.dtype.is_bool else Code(text, ATOM, of)
 
 
 _MATH = [op for op, info in OPS.items() if info.kind == "math"]

@@ -92,12 +92,18 @@ class VectorMemory:
     def _memory(self, buffer: Buffer, lanes: int) -> dict[str, str]:
         """The qualifier of a buffer's memory, and the type of so many elements there."""
         of = dtype("uint8" if buffer.dtype.is_bool else buffer.dtype).with_lanes(lanes)
-        scopes = {"local": self.dialect.private_scope, "shared": self.dialect.of_kernels.shared_scope}
+        kernels = self.dialect.kernels
+        scopes = {"local": self.dialect.private_scope, "shared": kernels.shared_scope if kernels else ""}
         return {"scope": scopes.get(buffer.scope, self.dialect.global_scope), "type": self.dialect.type_name(of)}
 
     def pointer(self, buffer: Buffer, index: Expr, lanes: int) -> str:
         line = as_ramp(index)
-        if lanes not in self.d.lanes or index.dtype.lanes != lanes or line is None or not is_const(line[1], 1):
+        if (
+            not self.d.fits(lanes, buffer.dtype.bytes)
+            or index.dtype.lanes != lanes
+            or line is None
+            or not is_const(line[1], 1)
+        ):
             raise NotVector
         return self.x.pointer(buffer, line[0])
 
@@ -109,11 +115,11 @@ class VectorMemory:
             return f"{aligned.format(pointer=pointer)} = {value}"
         return self.d.store.format(x=value, pointer=pointer, lanes=lanes, **self._memory(buffer, lanes))
 
-    def _anywhere(self, places: Sequence[int]) -> tuple[list[int], int]:
+    def _anywhere(self, buffer: Buffer, places: Sequence[int]) -> tuple[list[int], int]:
         """Where vectors begin that hold all elements at `places`, and how long they are. They reach no farther than
         the first and the last element. Raises NotVector."""
         most = min(max(places) - min(places) + 1, len(places))
-        width = max((n for n in self.d.lanes if n <= most), default=0)
+        width = max((n for n in self.d.lanes if n <= most and self.d.fits(n, buffer.dtype.bytes)), default=0)
         parts = windows(places, width, max(places)) if width else []
         if not 0 < len(parts) <= self.d.near:
             raise NotVector

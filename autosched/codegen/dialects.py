@@ -17,7 +17,7 @@ from pathlib import Path
 
 from autosched.codegen.halves import CUDA_HALVES, OPENCL_HALVES, Half
 from autosched.codegen.pocl import POCL, PREAMBLE
-from autosched.ir.dtype import DType
+from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS
 
 #: a name that is called, or defined with parameters
@@ -72,8 +72,25 @@ class Vectors:
     keeps_whole: bool = False
     #: whether unsigned integers become wider signed ones by way of unsigned ones as wide
     widens_twice: bool = False
+    #: bytes of a vector register, for compilers that keep wider vectors in memory; 0: any vector may be written
+    register_bytes: int = 0
+    listed: str = ""  #: the vector of the lanes {x}; empty: `splat` takes several, too
+    #: lanes {i} of {a} and {b}, counted on from one to the other. {mask}: integers as wide; empty: a list serves
+    shuffled: str = ""
+    #: the lower and the upper half, of type {type}, of {x}
+    halves: tuple[str, str] = ("{x}.lo", "{x}.hi")
+    formulas: bool = False  #: whether functions of vectors are those of `c_math`
+    doubles: bool = False  #: whether integers become wider in steps, each twice as wide
     lane: str = ""  #: lane {i} of {x}, for a language whose functions take scalars only; empty: they take vectors
     preamble: str = ""
+
+    def either(self, condition: str, a: str, b: str) -> str:
+        """{a} where the mask {condition} is set, {b} elsewhere."""
+        return self.choose.format(c=condition, a=a, b=b) if self.choose else f"{condition} ? {a} : {b}"
+
+    def fits(self, lanes: int, bytes: int) -> bool:
+        """Whether there are vectors of so many lanes of so many bytes."""
+        return lanes in self.lanes and (self.register_bytes == 0 or lanes * bytes <= self.register_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +159,18 @@ class Dialect:
         assert self.vectors is not None
         return self.vectors.type.format(type=base, lanes=of.lanes)
 
+    def converted(self, x: str, old: DType, new: DType) -> str:
+        """The numbers of the vector `x` as another type; integers wrap."""
+        v = self.vectors
+        assert v is not None
+        if v.widens_twice and old.kind == "uint" and new.kind == "int" and new.bits > max(old.bits, 32):
+            wide = v.convert.format(type=self.type_name(dtype(f"uint{new.bits}x{new.lanes}")), x=x)
+            return v.bits.format(type=self.type_name(new), x=wide)
+        if v.doubles and old.is_integer and new.bits > old.bits and (new.is_float or new.bits > 2 * old.bits):
+            step = dtype(f"int{new.bits}x{new.lanes}" if new.is_float else f"{old.kind}{2 * old.bits}x{old.lanes}")
+            return self.converted(self.converted(x, old, step), step, new)
+        return v.convert.format(type=self.type_name(new), x=x)
+
     def storage_name(self, of: DType) -> str:
         """The type of an element in memory."""
         return self.storage.get(of.scalar) or self.types[of.scalar]
@@ -156,8 +185,12 @@ class Dialect:
         return f"{scope} {of}*".lstrip()
 
     def defined(self, text: str) -> list[str]:
-        """The definitions that a source needs which calls what `text` calls."""
-        return [piece for name, piece in self.definitions if mentions([text], name)]
+        """The definitions that a source needs which calls what `text` calls. Each may need those before it."""
+        found: list[str] = []
+        for name, piece in reversed(self.definitions):
+            if mentions([text, *found], name):
+                found.append(piece)
+        return found[::-1]
 
     def is_reserved(self, name: str) -> bool:
         return name in self.reserved or self.reserved_pattern.fullmatch(name) is not None
@@ -214,7 +247,7 @@ _OPENCL_KEYWORDS = (
     "imaginary uchar ushort uint ulong size_t ptrdiff_t intptr_t uintptr_t event_t sampler_t vec_step true false NULL "
     "NAN INFINITY MAXFLOAT HUGE_VAL HUGE_VALF barrier popcount index_t INDEX_T"
 )
-#: what `c_text.Helpers` names the functions that it defines
+#: what `c_helpers.Helpers` names the functions that it defines
 HELPER_NAMES = (
     r"(min|max|abs|pow|popcount|clz|truncdiv|truncmod|floordiv|floormod|shl|shr|saturate|round|sigmoid|reinterpret|"
     r"nextafter)_\w+"

@@ -75,14 +75,16 @@ FEWEST_TOGETHER = 4
 MAY_LEAVE_OUT = (*CHOICES, "and", "or")
 
 
-def pragmas(body: S.Stmt, nodes: Sequence[Expr]) -> Iterator[str]:
-    """The pragmas for a function with this body; `nodes` are its expressions."""
+def pragmas(body: S.Stmt, nodes: Sequence[Expr], has_vectors: bool = False) -> Iterator[str]:
+    """The pragmas for a function with this body; `nodes` are its expressions. With `has_vectors`, what a schedule
+    vectorized is vectors already: loops are left as they are before vectors lose instructions."""
     if any(isinstance(s, S.For) for s in S.walk(body)):
         yield NO_GAPS
     is_wrong = any(map(_is_widened_load, nodes)) or any(map(_is_looked_up_by_a_condition, nodes))
-    if is_wrong or _has_gaps(body) or _has_sums_side_by_side(body):
+    masked = _is_conditional(body, nodes) or any(isinstance(s, S.For) and _varies(s.extent) for s in S.walk(body))
+    if is_wrong or _has_gaps(body) or _has_sums_side_by_side(body) or (masked and has_vectors):
         yield _NO_LOOPS
-    if _is_conditional(body, nodes) or any(isinstance(s, S.For) and _varies(s.extent) for s in S.walk(body)):
+    elif masked:
         yield _NO_MASKED_LOADS
     if _has_groups(body):
         yield _NO_MASKS

@@ -6,7 +6,7 @@ for it everywhere, and the instructions of CPUs take numbers below 2^-126 for ze
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,58 @@ C_HALVES = {
     for of, name in (("float16", "half"), ("bfloat16", "bfloat"))
 }
 
+#: The same of several lanes, in GNU C: `codegen/gnu_c.py` has the types.
+GNU_HALVES = {
+    of: replace(
+        half,
+        load_lanes=f"{half.name}_value_x{{lanes}}(*(const uint16_t_x{{lanes}}_at *)({{pointer}}))",
+        store_lanes=f"*(uint16_t_x{{lanes}}_at *)({{pointer}}) = {half.name}_bits_x{{lanes}}({{x}})",
+    )
+    for of, half in C_HALVES.items()
+}
+
+#: what these call, for N lanes
+GNU_HALF_DEFINITIONS = (
+    (
+        "half_value_xN",
+        """\
+static inline float_xN half_value_xN(uint16_t_xN a) {
+  const uint32_t_xN half = __builtin_convertvector(a, uint32_t_xN), shifted = (half & 0x7fff) << 13;
+  const float_xN size = (float_xN)shifted * 0x1p112f;  // the exponents of the two formats begin at -14 and at -126
+  const uint32_t_xN bits = choose((half & 0x7c00) == 0x7c00, shifted | 0x7f800000u, (uint32_t_xN)size);
+  return (float_xN)(bits | (half & 0x8000) << 16);
+}""",
+    ),
+    (
+        "half_bits_xN",
+        """\
+static inline uint16_t_xN half_bits_xN(float_xN a) {
+  const uint32_t_xN bits = (uint32_t_xN)a, size = bits & 0x7fffffff;
+  const uint32_t_xN normal = ((size + 0xfff + (size >> 13 & 1)) >> 13) - (112u << 10);
+  const uint32_t_xN small = (uint32_t_xN)((float_xN)size + 0.5f) - 0x3f000000;  // the sum has its digits
+  const uint32_t_xN number = choose(size < 0x38800000, small, normal);
+  const uint32_t_xN most = choose(size > 0x7f800000, number - number + 0x7e00, number - number + 0x7c00);
+  const uint32_t_xN half = choose((number > 0x7c00) | (size > 0x7f800000), most, number);
+  return __builtin_convertvector(half | (bits >> 16 & 0x8000), uint16_t_xN);
+}""",
+    ),
+    (
+        "bfloat_value_xN",
+        """\
+static inline float_xN bfloat_value_xN(uint16_t_xN upper) {
+  return (float_xN)(__builtin_convertvector(upper, uint32_t_xN) << 16);
+}""",
+    ),
+    (
+        "bfloat_bits_xN",
+        """\
+static inline uint16_t_xN bfloat_bits_xN(float_xN a) {
+  const uint32_t_xN bits = (uint32_t_xN)a, rounded = bits + 0x7fff + (bits >> 16 & 1);
+  return __builtin_convertvector(choose(a != a, bits | 0x400000, rounded) >> 16, uint16_t_xN);
+}""",
+    ),
+)
+
 #: functions of C99 that those of `C_HALVES` call
 C_HALF_DEFINITIONS = (
     (
@@ -90,13 +142,13 @@ static inline float half_value(uint16_t half) {
 static inline uint16_t half_bits(double a) {
   const unsigned sign = signbit(a) ? 0x8000 : 0;
   const double size = fabs(a);
-  int exponent;
-  double digits;
+  uint64_t bits;
   if (a != a) return (uint16_t)(sign | 0x7e00);
   if (size >= 65520.0) return (uint16_t)(sign | 0x7c00);
   if (size < 0x1p-14) return (uint16_t)(sign | (unsigned)nearbyint(size * 0x1p24));
-  digits = frexp(size, &exponent);  // size = digits * 2^exponent, digits in [0.5, 1)
-  return (uint16_t)(sign | (((unsigned)(exponent + 13) << 10) + (unsigned)nearbyint(digits * 2048.0)));
+  memcpy(&bits, &size, sizeof bits);
+  bits += ((uint64_t)1 << 41) - 1 + (bits >> 42 & 1);  // to even, where two are as near
+  return (uint16_t)(sign | (unsigned)((bits >> 42) - ((1023 - 15) << 10)));
 }""",
     ),
     (

@@ -9,7 +9,7 @@ operator that needs nothing costs a look into a table.
 
 Here is what targets spell alike once it is decided. What they compute in different ways stays with them:
 integers are divided by magnitudes or in floating point by LLVM (`llvm_ops`), which also divides indices in
-64 bits, and by small functions in C (`c_text.Helpers`), which a reader can check. The same holds for conversions
+64 bits, and by small functions in C (`c_helpers.Helpers`), which a reader can check. The same holds for conversions
 that saturate, shifts by any amount, NaN in `min` and `max`, and `sigmoid`, whose exponential C must not
 compute twice.
 """

@@ -14,10 +14,11 @@ from functools import lru_cache, partial
 
 import llvmlite.binding as llvm
 
+from autosched.codegen.formulas import usual
 from autosched.codegen.lanes import line_of, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_dot import dot
-from autosched.codegen.llvm_math import inlined, usual
+from autosched.codegen.llvm_math import inlined
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_ops import (
     LLVM_OPS,

@@ -1,4 +1,4 @@
-"""Mathematical functions of whole vectors, where the C library has them and `llvm_math` does not.
+"""Mathematical functions of whole vectors, where the C library has them and `formulas` does not.
 
 The GNU C library brings `libmvec`: `sin` of 16 floats in one call, within 4 units in the last place.
 Without it a vector is taken apart and each lane calls `libm`, which is five to ten times slower.

@@ -1,30 +1,17 @@
-"""Mathematical functions as code of whole vectors: no table, and no call or branch but for far angles
-and quotients.
+"""The formulas of `formulas.py` as LLVM functions, which LLVM inlines, and C's functions lane by lane.
 
-Each function becomes one small LLVM function for each type that asks for it, which LLVM inlines. The
-same formula serves one lane and any number of them, so a loop's scalar rest gives the bits its vectors
-give. Operations here carry no `contract` flag: each rounds as written, and what must be fused is `llvm.fma`.
-
-Arguments are reduced to a short interval (W. J. Cody, W. Waite, "Software Manual for the Elementary
-Functions", 1980), where a polynomial is as exact as the type; `experiments/fit_math.py` fits it. Largest
-errors seen, in units of the last place (every 64th float32, and float64 at random):
-
-    exp 1.6, exp2 1.6, exp10 1.8, log 1.0, log2 1.7, log10 2.8, log1p 1.6, tanh 2.6, erf 1.2, sin 1.6, cos 1.5, fmod 0
+Each formula becomes one small function for each type that asks for it. Operations here carry no `contract` flag: each
+rounds as written, and what must be fused is `llvm.fma`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
-from autosched.codegen import llvm_math_tables as tables
+from autosched.codegen.formulas import FORMULAS, Formula
 from autosched.codegen.llvm_text import Value, Writer, constant, mangled, register_type, typed
 from autosched.ir.dtype import BOOL, DType, dtype
-from autosched.ir.ranges import Interval
 
-_Numbers = Mapping[int, Sequence[float]]  #: bits of the type -> numbers
 _INTS = {32: dtype("int32"), 64: dtype("int64")}
 
 
@@ -34,12 +21,12 @@ def inlined(w: Writer, name: str, of: DType, args: Sequence[Value], is_usual: bo
     With `is_usual`, code for operands that lie in `usual` alone, where it gives the same bits.
     There is none on a CPU without fused multiply-add, where the exact steps would be calls.
     """
-    formula = INLINE.get((name, of.bits))
+    formula = FORMULAS.get((name, of.bits))
     if formula is None or not w.module.abilities.fuses:
         return None
     symbol, kind = f"math.{name}.{'usual.' if is_usual else ''}{mangled(of)}", register_type(of)
     if w.module.first(symbol):
-        f = _Formula(Writer(w.module), of, is_usual)
+        f = _Llvm(Writer(w.module), of, is_usual)
         parameters = [Value(f"%x{i}", of) for i in range(len(args))]
         f.w.do(f"ret {typed(formula(f, *parameters))}")
         header = f"define internal {kind} @{symbol}({', '.join(map(typed, parameters))})"
@@ -62,64 +49,53 @@ def by_lanes(w: Writer, name: str, of: DType, args: Sequence[Value]) -> Value:
     return w.concat([call(w, symbol, of.scalar, [w.extract(a, i) for a in args]) for i in range(of.lanes)], of)
 
 
-class _Formula:
-    """Arithmetic on values of one float type, with numbers standing for constants."""
+class _Llvm(Formula[Value]):
+    """A formula as instructions."""
 
     def __init__(self, w: Writer, of: DType, is_usual: bool = False) -> None:
+        super().__init__(of, is_usual)
         self.w = w
-        self.of = of
-        self.is_usual = is_usual  #: whether arguments need nothing special
         self.ints = _INTS[of.bits].with_lanes(of.lanes)
-        self.truth = BOOL.with_lanes(of.lanes)
-        info = np.finfo(of.scalar.numpy)
-        self.mantissa = info.nmant  #: bits after the point: 23 or 52
-        self.bias = info.maxexp - 1  #: exponent field of 1.0: 127 or 1023
-        self.tiny = float(info.tiny)  #: the smallest number that is not denormal
 
     def _value(self, x: Value | float) -> Value:
         return x if isinstance(x, Value) else constant(x, self.of)
 
-    def _binary(self, opcode: str, a: Value | float, b: Value | float) -> Value:
-        return self.w.binary(opcode, self._value(a), self._value(b))
-
-    def add(self, a: Value | float, b: Value | float) -> Value:
-        return self._binary("fadd", a, b)
-
-    def sub(self, a: Value | float, b: Value | float) -> Value:
-        return self._binary("fsub", a, b)
-
-    def mul(self, a: Value | float, b: Value | float) -> Value:
-        return self._binary("fmul", a, b)
-
-    def div(self, a: Value, b: Value) -> Value:
-        return self._binary("fdiv", a, b)
+    def binary(self, op: str, a: Value | float, b: Value | float) -> Value:
+        return self.w.binary(f"f{op}", self._value(a), self._value(b))
 
     def fma(self, a: Value | float, b: Value | float, c: Value | float) -> Value:
-        """a * b + c, rounded once."""
         return self.w.intrinsic("fma", self.of, [self._value(a), self._value(b), self._value(c)])
 
-    def polynomial(self, x: Value, by_bits: _Numbers) -> Value:
-        """The polynomial with these coefficients, lowest first, by Horner's rule."""
-        *rest, result = map(self._value, by_bits[self.of.bits])
-        for c in reversed(rest):
-            result = self.fma(result, x, c)
-        return result
+    def unary(self, op: str, x: Value) -> Value:
+        return self.w.intrinsic({"abs": "fabs"}.get(op, op), self.of, [x])
+
+    def copysign(self, x: Value, sign: Value) -> Value:
+        return self.w.intrinsic("copysign", self.of, [x, sign])
 
     def compare(self, predicate: str, a: Value, b: Value | float) -> Value:
         return self.w.compare(predicate, a, b)
 
+    def both(self, a: Value, b: Value) -> Value:
+        return self.w.binary("and", a, b)
+
     def select(self, condition: Value, a: Value | float, b: Value | float) -> Value:
         return self.w.select(condition, self._value(a), self._value(b))
 
-    def at_most(self, x: Value, bound: float) -> Value:
-        """The smaller of the two; NaN stays NaN."""
-        return self.select(self.compare("ogt", x, bound), bound, x)
+    def bits(self, x: Value) -> Value:
+        return self.w.convert("bitcast", x, self.ints)
 
-    def abs(self, x: Value) -> Value:
-        return self.w.intrinsic("fabs", self.of, [x])
+    def from_bits(self, x: Value) -> Value:
+        return self.w.convert("bitcast", x, self.of)
 
-    def copysign(self, x: Value, sign: Value) -> Value:
-        return self.w.intrinsic("copysign", self.of, [x, sign])
+    def integer(self, op: str, a: Value | int, b: Value | int) -> Value:
+        a, b = (x if isinstance(x, Value) else constant(x, self.ints) for x in (a, b))
+        return self.w.binary(op, a, b)
+
+    def shifted(self, a: Value, by: int) -> Value:
+        return self.w.convert("sitofp", self.integer("ashr", a, by), self.of)
+
+    def is_odd(self, a: Value) -> Value:
+        return self.w.convert("trunc", a, BOOL.with_lanes(self.of.lanes))
 
     def rarely(self, condition: Value, name: str, args: Sequence[Value], usual: Value) -> Value:
         """Select C's function `name` in the few lanes where the condition holds, else `usual`."""
@@ -140,271 +116,3 @@ class _Formula:
         w.jump(joined)
         w.start(joined)
         return w.fresh(f"phi {kind} [ {usual.ref}, %{before} ], [ {chosen.ref}, %{rare} ]", self.of)
-
-    # -- exponents ----------------------------------------------------------------------------
-    def bits(self, x: Value) -> Value:
-        return self.w.convert("bitcast", x, self.ints)
-
-    def from_bits(self, x: Value) -> Value:
-        return self.w.convert("bitcast", x, self.of)
-
-    def integer(self, opcode: str, a: Value, b: int) -> Value:
-        return self.w.binary(opcode, a, constant(b, self.ints))
-
-    def nearest(self, x: Value, rate: float) -> tuple[Value, Value]:
-        """(n, 2^n): the integer nearest to x * rate, which must be an exponent that numbers have.
-
-        Adding 1.5 * 2^mantissa leaves the integer in the lowest bits of the sum; with the bias added too,
-        these are the exponent field of 2^n.
-        """
-        shift = 1.5 * 2.0**self.mantissa + self.bias
-        shifted = self.fma(x, rate, shift)
-        power = self.from_bits(self.integer("shl", self.bits(shifted), self.mantissa))
-        return self.sub(shifted, shift), power
-
-    def split(self, x: Value, low: float) -> tuple[Value, Value, Value]:
-        """(e, e in the exponent's place, m): x = m * 2^e with m in [low, 2 * low), for a positive normal x."""
-        start = int(np.array(low, self.of.scalar.numpy).view(f"i{self.of.bits // 8}"))
-        above = self.integer("sub", self.bits(x), start)
-        placed = self.integer("and", above, -1 << self.mantissa)
-        m = self.from_bits(self.w.binary("sub", self.bits(x), placed))
-        return self.w.convert("sitofp", self.integer("ashr", above, self.mantissa), self.of), placed, m
-
-
-# -- exponentials ---------------------------------------------------------------------------------
-
-
-def _exponential(base: float) -> Callable[[_Formula, Value], Value]:
-    """base^x = 2^m * 2^m * base^r with x = 2m * log_base(2) + r, m an integer.
-
-    One power of two cannot hold all exponents, from denormal results to infinity; its half, twice, can.
-    Where the result is less than half the smallest denormal, it is 0 by choice: what the formula gives
-    there means nothing, and a multiplication that underflows, which the choice hides from the CPU, would
-    take it a hundred cycles.
-    """
-    fitted: dict[float, tuple[_Numbers, _Numbers]] = {
-        math.e: (tables.EXP, tables.LOG_2),
-        2.0: (tables.EXP2, {32: (1.0,), 64: (1.0,)}),
-        10.0: (tables.EXP10, tables.LOG10_2),
-    }
-    coefficients, log_2 = fitted[base]
-
-    def formula(f: _Formula, x: Value) -> Value:
-        log2 = math.log2(base)
-        remains = None if f.is_usual else f.compare("uge", x, (1 - f.bias - f.mantissa - 1) / log2)
-        x = x if f.is_usual else f.at_most(x, (f.bias + 2) / log2)
-        m, power = f.nearest(x, log2 / 2)
-        r = x
-        for part in log_2[f.of.bits]:
-            r = f.fma(m, -2 * part, r)
-        slope = f.polynomial(r, coefficients)
-        if base == math.e:
-            slope = f.fma(r, slope, 1.0)
-        result = f.mul(f.mul(f.fma(r, slope, 1.0), power), power)
-        return result if remains is None else f.select(remains, result, 0.0)
-
-    return formula
-
-
-def _tanh(f: _Formula, x: Value) -> Value:
-    """sign(x) * t / (t + 2) with t = e^y - 1 and y = 2|x|.
-
-    e^y - 1 = 2^n * (e^r - 1) + (2^n - 1) with y = n * log(2) + r, which is exact for small x as well,
-    where n is 0. From |x| = 10 (float64: 20) on the quotient rounds to 1.
-    """
-    y = f.mul(f.at_most(f.abs(x), 10.0 if f.of.bits == 32 else 20.0), 2.0)
-    n, power = f.nearest(y, 1 / math.log(2))
-    r = y
-    for part in tables.LOG_2[f.of.bits]:
-        r = f.fma(n, -part, r)
-    less_1 = f.fma(f.mul(r, r), f.polynomial(r, tables.EXPM1), r)
-    t = f.fma(power, less_1, f.sub(power, 1.0))
-    return f.copysign(f.div(t, f.add(t, 2.0)), x)
-
-
-# -- logarithms -----------------------------------------------------------------------------------
-
-
-def _log_of_sum(f: _Formula, d: Value, low_part: Value | None) -> Value:
-    """log(1 + d) + low_part for 1 + d within a factor of 3/2 of 1.
-
-    float32: d - d^2/2 + d^3*P(d). float64: with s = d/(2 + d), log(1 + d) = 2*atanh(s)
-    = d - (d^2/2 - s*(d^2/2 + R(s^2))), as in FreeBSD's e_log.c (Sun Microsystems, 1993).
-    """
-    if f.of.bits == 32:
-        square = f.mul(d, d)
-        tail = f.fma(d, f.polynomial(d, tables.LOG1P), -0.5)
-        return f.fma(square, tail, d if low_part is None else f.add(low_part, d))
-    s = f.div(d, f.add(d, 2.0))
-    half = f.mul(f.mul(d, d), 0.5)
-    z = f.mul(s, s)
-    rest = f.fma(z, f.polynomial(z, tables.ATANH), half)
-    tail = f.mul(s, rest) if low_part is None else f.fma(s, rest, low_part)
-    return f.sub(d, f.sub(half, tail))
-
-
-def _mantissas_from(f: _Formula) -> float:
-    """The lower end of the interval of mantissas on which the polynomial was fitted."""
-    return 2 / 3 if f.of.bits == 32 else math.sqrt(0.5)
-
-
-def _natural(f: _Formula, e: Value, d: Value) -> Value:
-    """e * log(2) + log(1 + d)"""
-    high, low = tables.LOG_2[f.of.bits]
-    if f.of.bits == 32:  # the number next to log(2) happens to be exact to 28 bits
-        return f.fma(e, high + low, _log_of_sum(f, d, None))
-    return f.fma(e, high, _log_of_sum(f, d, f.mul(e, low)))
-
-
-def _binary(f: _Formula, e: Value, d: Value) -> Value:
-    """e + log(1 + d) / log(2)"""
-    return f.fma(_log_of_sum(f, d, None), 1 / math.log(2), e)
-
-
-def _decimal(f: _Formula, e: Value, d: Value) -> Value:
-    """e * log10(2) + log(1 + d) / log(10)"""
-    high, low = tables.LOG10_2[f.of.bits]
-    return f.fma(e, high, f.fma(_log_of_sum(f, d, None), 1 / math.log(10), f.mul(e, low)))
-
-
-def _off_domain(f: _Formula, x: Value, pole: float, result: Value) -> Value:
-    """`result` between the pole and infinity; -inf at the pole, NaN below it, infinity and NaN as they are."""
-    inside = f.w.binary("and", f.compare("ogt", x, pole), f.compare("olt", x, math.inf))
-    outside = f.select(f.compare("oeq", x, pole), -math.inf, f.select(f.compare("olt", x, pole), math.nan, x))
-    return f.select(inside, result, outside)
-
-
-def _logarithm(combine: Callable[[_Formula, Value, Value], Value]) -> Callable[[_Formula, Value], Value]:
-    """log(x) = e * log(2) + log(m) with x = m * 2^e, m near 1; denormals are scaled up first."""
-
-    def formula(f: _Formula, x: Value) -> Value:
-        if f.is_usual:
-            e, _, m = f.split(x, _mantissas_from(f))
-            return combine(f, e, f.sub(m, 1.0))
-        denormal = f.compare("olt", x, f.tiny)
-        scaled = f.select(denormal, f.mul(x, 2.0**f.mantissa), x)
-        e, _, m = f.split(scaled, _mantissas_from(f))
-        e = f.sub(e, f.select(denormal, float(f.mantissa), 0.0))
-        return _off_domain(f, x, 0.0, combine(f, e, f.sub(m, 1.0)))
-
-    return formula
-
-
-def _log1p(f: _Formula, x: Value) -> Value:
-    """log(1 + x) = e * log(2) + log(1 + d), where e is the exponent of the rounded 1 + x.
-
-    d = x * 2^-e + (2^-e - 1), rounded once, keeps what rounding 1 + x loses (N. Juffa's `log1pf`).
-    4 * 2^-e stands for 2^-e, which is denormal for the largest x.
-    """
-    e, placed, _ = f.split(f.add(x, 1.0), _mantissas_from(f))
-    one = constant((f.bias + 2) << f.mantissa, f.ints)
-    power = f.from_bits(f.w.binary("sub", one, placed))
-    scaled = f.from_bits(f.w.binary("sub", f.bits(x), placed))
-    result = _natural(f, e, f.add(scaled, f.fma(power, 0.25, -1.0)))
-    return f.select(f.compare("oeq", x, 0.0), x, _off_domain(f, x, -1.0, result))
-
-
-# -- the error function ---------------------------------------------------------------------------
-
-
-def _erf(f: _Formula, x: Value) -> Value:
-    """x + x*P(x^2) near 0, sign(x) * (1 - 2^Q(|x|)) elsewhere (the two forms of N. Juffa's `erff`).
-
-    From |x| = 4 on the difference rounds to 1.
-    """
-    near = f.fma(x, f.polynomial(f.mul(x, x), tables.ERF_NEAR), x)
-    size = f.abs(x)
-    exponent = f.polynomial(f.at_most(size, 4.0), tables.ERF_FAR)
-    n, power = f.nearest(exponent, 1.0)
-    r = f.sub(exponent, n)
-    away = f.fma(r, f.polynomial(r, tables.EXP2_HALF), 1.0)
-    far = f.copysign(f.fma(away, f.mul(power, -1.0), 1.0), x)
-    return f.select(f.compare("ogt", size, tables.ERF_SPLIT), far, near)
-
-
-# -- angles ---------------------------------------------------------------------------------------
-
-#: from here on, pi/2 in three parts is no longer exact enough to reduce an angle
-_FAR = 2.0**17
-
-
-def _angle(name: str, ahead: int) -> Callable[[_Formula, Value], Value]:
-    """sin(x + ahead * pi/2): by the quadrant n of |x|, plus or minus the sine or cosine of |x| - n * pi/2.
-
-    The difference is exact but for its last step (Cody and Waite); sin(r) = r + r^3*P(r^2) and
-    cos(r) = 1 + r^2*Q(r^2) for |r| <= pi/4. Angles beyond 2^17 are left to the C library.
-    """
-
-    def formula(f: _Formula, x: Value) -> Value:
-        size = f.abs(x)
-        shift = 1.5 * 2.0**f.mantissa  # leaves the nearest integer in the lowest bits: see `nearest`
-        shifted = f.fma(size, 2 / math.pi, shift)
-        n, quadrant = f.sub(shifted, shift), f.integer("add", f.bits(shifted), ahead)
-        r = size
-        for part in tables.QUARTER_TURN[f.of.bits]:
-            r = f.fma(n, -part, r)
-        z = f.mul(r, r)
-        sine = f.fma(f.mul(r, z), f.polynomial(z, tables.SIN), r)
-        cosine = f.fma(z, f.polynomial(z, tables.COS), 1.0)
-        odd = f.w.convert("trunc", quadrant, f.truth)
-        sign = f.integer("and", f.integer("shl", quadrant, f.of.bits - 2), -1 << (f.of.bits - 1))
-        if name == "sin":  # an odd function
-            sign = f.w.binary("xor", sign, f.integer("and", f.bits(x), -1 << (f.of.bits - 1)))
-        near = f.from_bits(f.w.binary("xor", f.bits(f.w.select(odd, cosine, sine)), sign))
-        return near if f.is_usual else f.rarely(f.compare("ogt", size, _FAR), name, [x], near)
-
-    return formula
-
-
-# -- remainders -----------------------------------------------------------------------------------
-
-
-def _fmod(f: _Formula, a: Value, b: Value) -> Value:
-    """|a| - q * |b| with the sign of a, where q is the integer part of |a| / |b|. Exact, as C's.
-
-    A quotient below 2^mantissa is rounded up to the next integer at most: the difference is below zero then, and in
-    each case a multiple of b's last place between -|b| and |b|, which is a number. Larger ones, division by zero and
-    what is not finite are left to the C library; `q = 0` stands for an infinite b, too.
-    """
-    size, by = f.abs(a), f.abs(b)
-    q = f.w.intrinsic("trunc", f.of, [f.div(size, by)])
-    rest = f.fma(f.mul(q, -1.0), by, size)
-    rest = f.select(f.compare("olt", rest, 0.0), f.add(rest, by), rest)
-    near = f.copysign(f.select(f.compare("oeq", q, 0.0), size, rest), a)
-    return f.rarely(f.compare("uge", q, 2.0**f.mantissa), "fmod", [a, b], near)
-
-
-#: (operator, bits of the type) -> its formula
-INLINE: dict[tuple[str, int], Callable[..., Value]] = {
-    **{
-        (name, bits): formula
-        for bits in (32, 64)
-        for name, formula in (
-            ("exp", _exponential(math.e)),
-            ("exp2", _exponential(2.0)),
-            ("exp10", _exponential(10.0)),
-            ("tanh", _tanh),
-            ("log", _logarithm(_natural)),
-            ("log2", _logarithm(_binary)),
-            ("log10", _logarithm(_decimal)),
-            ("log1p", _log1p),
-            ("fmod", _fmod),
-        )
-    },
-    ("erf", 32): _erf,
-    ("sin", 32): _angle("sin", 0),
-    ("cos", 32): _angle("cos", 1),
-}
-
-
-def usual(name: str, of: DType) -> Interval | None:
-    """The operands of a function that need nothing special: no overflow, pole or denormal, no far angle."""
-    if (name, of.bits) not in INLINE:
-        return None
-    info = np.finfo(of.scalar.numpy)
-    bases = {"exp": math.e, "exp2": 2.0, "exp10": 10.0}
-    if name in bases:  # all results are normal numbers
-        return Interval((info.minexp + 1) / math.log2(bases[name]), (info.maxexp - 1) / math.log2(bases[name]))
-    if name in ("log", "log2", "log10"):
-        return Interval(float(info.tiny), float(info.max))
-    return Interval(-_FAR, _FAR) if name in ("sin", "cos") else None

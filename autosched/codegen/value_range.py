@@ -3,7 +3,7 @@
     float32(x >> 8) * 2.0**-24, with x of uint32        [0, 1], and no NaN
     a value of float32 from memory                      None: anything
 
-Functions leave out what only values need that do not occur: see `llvm_math.usual`.
+Functions leave out what only values need that do not occur: see `formulas.usual`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from autosched.building import Buildable, as_workload
+from autosched.codegen.c_artifact import text_for
 from autosched.codegen.c_program import c_name, header
 from autosched.errors import BuildError, TargetError, UsageError, expect
 from autosched.exporting.cl_launcher import launcher
@@ -96,7 +97,9 @@ def _export(
         return write_folder(f, folder, code, asked, force=force)
     head = header(f"{name.upper()}_H", [f.signature])
     if kind == "c":
-        return write_folder(f, folder, {f"{name}.c": artifact.texts["source"], f"{name}.h": head}, asked, force=force)
+        return write_folder(
+            f, folder, {f"{name}.c": text_for(module.target, artifact), f"{name}.h": head}, asked, force=force
+        )
     objects = {f"{name}{f'_{k}' if k else ''}.o": code for k, code in enumerate(artifact.objects)}
     return write_folder(f, folder, {**objects, f"{name}.h": head}, asked, module=module, force=force)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autosched.codegen.artifact import Artifact
+from autosched.codegen.c_artifact import own_text, text_for
 from autosched.codegen.c_program import c_name
 from autosched.codegen.signature import Signature
 from autosched.errors import BuildError
@@ -43,7 +44,7 @@ def export_c(
     check(program, "c")
     name = c_name(program.name)
     files: dict[str, str | bytes] = {f"{name}.c": c_source.entry_source(program)}
-    files |= {f"{c_name(k.signature.name)}.c": k.texts.get("inner", k.texts["source"]) for k in program.kernels}
+    files |= {f"{c_name(k.signature.name)}.c": text_for(target, k, inner=True) for k in program.kernels}
     files[f"{name}.h"] = c_source.header_source(program, arrays=arrays)
     f = _interface(program, target)
     return write_folder(f, folder, files, "export_c", streams=_weights(program, arrays), force=force)
@@ -113,7 +114,7 @@ def compile_c_program(program: Program, target: Target, *, profile: bool = False
     source = c_source.entry_source(program, profile=profile)
     own = source + c_source.entry_points_source(program, profile=profile)
     parts = [(program.name, own)]
-    parts += [(k.signature.name, k.texts.get("inner", k.texts["source"])) for k in program.kernels]
+    parts += [(k.signature.name, own_text(k, compiler.vectors)) for k in program.kernels]
     parallel = any(k.meta.get("parallel") for k in program.kernels)
     strict = any(k.meta.get("strict") for k in program.kernels)
     with tempfile.TemporaryDirectory(prefix="autosched-") as folder:

@@ -157,7 +157,7 @@ def patterns(p: Program) -> Program:
 
 
 def _on_lanes(p: Program) -> OnLanes:
-    return OnLanes(combine=p.target.is_cpu and p.target.kind != "c", some=p.target.kind == "llvm")
+    return OnLanes(combine=p.target.is_cpu, some=p.target.kind == "llvm")
 
 
 _simplify = _on_body(simplify_stmt, Program.analyzer)

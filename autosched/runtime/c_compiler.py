@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from autosched.codegen.artifact import Artifact
+from autosched.codegen.c_artifact import for_any_compiler
 from autosched.errors import BuildError, UsageError
 from autosched.ir.functions import find_symbol
 from autosched.runtime import jit as openmp
@@ -42,10 +43,11 @@ _TIME_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Compiler:
-    """A command that compiles C, and its flags for OpenMP (none without support)."""
+    """A command that compiles C, its flags for OpenMP (none without support), and whether it knows GNU C's vectors."""
 
     command: tuple[str, ...]
     openmp: tuple[str, ...]
+    vectors: bool = True
 
     def run(self, arguments: Sequence[str], asked: str) -> None:
         """Run the command. Raises BuildError with its complaints when it fails, and when it takes too long."""
@@ -128,9 +130,15 @@ def _probed(command: tuple[str, ...]) -> Compiler | None:
     plain = Compiler(command, ())
     if not plain.accepts():
         return None
-    return Compiler(command, ("-fopenmp",)) if plain.accepts("-fopenmp", source=_OPENMP_PROBE) else plain
+    openmp = ("-fopenmp",) if plain.accepts("-fopenmp", source=_OPENMP_PROBE) else ()
+    return Compiler(command, openmp, plain.accepts(source=_VECTOR_PROBE))
 
 
+_VECTOR_PROBE = """\
+typedef float vector __attribute__((vector_size(16), may_alias));
+typedef int mask __attribute__((vector_size(16), may_alias));
+int main(void) { vector a = {0, 1, 2, 3}; mask b = __builtin_convertvector(a, mask) == (mask)(a > 0); return b[0]; }
+"""
 _OPENMP_PROBE = "#include <omp.h>\nint main(void) { return omp_get_thread_num(); }\n"
 
 
@@ -223,9 +231,11 @@ class CKernel(CpuKernel):
         parallel = bool(artifact.meta.get("parallel", True))
         with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
             path = Path(folder, f"{name}.o")
-            meta, source = artifact.meta, artifact.code.decode()
+            meta, source = artifact.meta, artifact.code
+            if not require_compiler(f"compiling {name} with the C compiler").vectors:
+                source = for_any_compiler(artifact)
             strict = bool(meta.get("strict", False))
-            compiler = compile_object(source, path, str(meta.get("mcpu", "native")), parallel, strict=strict)
+            compiler = compile_object(source.decode(), path, str(meta.get("mcpu", "native")), parallel, strict=strict)
             runtime = openmp.find() if parallel and compiler.openmp else None
             library = None
             if runtime is not None:

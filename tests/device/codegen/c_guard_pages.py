@@ -11,7 +11,7 @@ import mmap
 import numpy as np
 
 from autosched import build, create_schedule, te
-from autosched.codegen.c_program import compile_c
+from autosched.codegen.c_artifact import compile_c
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import cast, const, if_then_else, select, var
 from autosched.ir.stmt import Buffer, For, Function, If, Stmt, Store, load, seq

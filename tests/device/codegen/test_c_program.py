@@ -20,7 +20,8 @@ from strict_c import compile_strictly
 import autosched
 from autosched import te
 from autosched.codegen.c99 import C
-from autosched.codegen.c_program import compile_c, emit_c
+from autosched.codegen.c_artifact import compile_c
+from autosched.codegen.c_program import emit_c
 from autosched.codegen.dialects import CUDA, OPENCL
 from autosched.errors import BuildError, UsageError
 from autosched.ir import functions

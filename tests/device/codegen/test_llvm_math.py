@@ -10,9 +10,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from autosched.codegen import compile_function, llvm_math_tables, text_of
+from autosched.codegen import compile_function, math_tables, text_of
 from autosched.codegen.artifact import Artifact
-from autosched.codegen.llvm_math import INLINE
+from autosched.codegen.formulas import FORMULAS
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import const, make, ramp, var
 from autosched.ir.ops import OPS
@@ -143,7 +143,7 @@ def test_exponential_is_monotone_where_results_vanish() -> None:
     assert y[y > 0].min() == np.float32(1e-45)
 
 
-@pytest.mark.parametrize("op", sorted(BOUNDS.keys() & {op for op, _ in INLINE}))
+@pytest.mark.parametrize("op", sorted(BOUNDS.keys() & {op for op, _ in FORMULAS}))
 def test_one_small_function_and_no_call(op: str) -> None:
     artifact = _compiled(op, "float32", (16, 16), 64)
     assert artifact.texts["source"].count(f"define internal <16 x float> @math.{op}.v16f32(") == 1
@@ -162,7 +162,7 @@ def test_without_fused_multiply_add_the_library_is_called() -> None:
 
 def test_every_inline_function_is_tested() -> None:
     elsewhere = {("fmod", "float32"), ("fmod", "float64")}  # `test_remainders`
-    assert {(op, f"float{bits}") for op, bits in INLINE} == {f for f in FUNCTIONS if f[0] != "sigmoid"} | elsewhere
+    assert {(op, f"float{bits}") for op, bits in FORMULAS} == {f for f in FUNCTIONS if f[0] != "sigmoid"} | elsewhere
 
 
 def _script() -> ModuleType:
@@ -179,8 +179,8 @@ def _script() -> ModuleType:
 def test_tables_are_what_the_script_fits() -> None:
     script = _script()
     for name, by_bits in script.polynomials().items():
-        table = getattr(llvm_math_tables, name)
+        table = getattr(math_tables, name)
         for bits, (coefficients, _) in by_bits.items():
             assert table[bits] == tuple(float(script.TYPES[bits](float(c))) for c in coefficients), (name, bits)
     for name, parts in script.constants().items():
-        assert {bits: list(pair) for bits, pair in getattr(llvm_math_tables, name).items()} == parts
+        assert {bits: list(pair) for bits, pair in getattr(math_tables, name).items()} == parts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autosched import build, te
-from autosched.codegen.llvm_math import usual
+from autosched.codegen.formulas import usual
 from autosched.codegen.value_range import ValueRanges
 from autosched.ir.dtype import dtype as dtype_of
 from autosched.ir.expr import Expr, const, var

@@ -1,4 +1,4 @@
-"""Polynomials of `llvm_math`, lowest power first, by bits of the type. Made by experiments/fit_math.py."""
+"""Polynomials of `formulas`, lowest power first, by bits of the type. Made by experiments/fit_math.py."""
 
 #: where the two polynomials of erf meet
 ERF_SPLIT = 0.921875
