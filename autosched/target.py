@@ -18,10 +18,12 @@ from autosched.errors import Malformed, TargetError, did_you_mean, expect, parse
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a kind: what it means, and whether it is text, a positive number, a list or a flag."""
+    """One option of a kind: what it means, whether it is text, a positive number, a list or a flag, and what it may be
+    (nothing: anything)."""
 
     meaning: str
     form: str = "text"
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,16 @@ KINDS: dict[str, Kind] = {
         },
     ),
     "c": Kind(
-        "C99 source with OpenMP, compiled by the system's C compiler",
+        "C source with OpenMP, compiled by the system's C compiler",
         ("cpu",),
         1,
-        {"mcpu": Option("CPU name as the compiler knows it, default native"), **_CPU},
+        {
+            "mcpu": Option("CPU name as the compiler knows it, default native"),
+            "std": Option(
+                "the language: gnu99 (default) has vectors, c99 is for any compiler", values=("gnu99", "c99")
+            ),
+            **_CPU,
+        },
     ),
     "opencl": Kind(
         "an OpenCL device: a GPU, or the CPU through PoCL",
@@ -325,6 +333,11 @@ class Target:
         return "strict" in self.options
 
     @property
+    def std(self) -> str:
+        """The language of C sources: `gnu99` or `c99`; empty where the option is not given."""
+        return self.options.get("std", "")
+
+    @property
     def num_threads(self) -> int:
         """CPU threads a parallel loop uses."""
         return int(self.options.get("threads", cpu_count()))
@@ -453,6 +466,9 @@ def _checked(kind: str, name: str, value: str, asked: str) -> tuple[str, str]:
         raise TargetError(f"-{name} has no value", asked=asked, legal=f"-{name}=...: {option.meaning}")
     if option.form == "number" and not (value.isdecimal() and int(value) > 0):
         raise TargetError(f"{name}={value} is not a positive number", asked=asked, legal=f"{name}: {option.meaning}")
+    if option.values and value not in option.values:
+        legal = f"{name}: {' or '.join(option.values)}, {option.meaning}"
+        raise TargetError(f"there is no {name}={value}", asked=asked, legal=legal)
     if option.form == "flag":
         if value.lower() not in _SWITCH:
             legal = f"-{name}, or one of {', '.join(_SWITCH)}: {option.meaning}"

@@ -23,7 +23,7 @@ def compile_c(function: Function, target: Target) -> Artifact:
     The source is GNU C, with vectors, where the CPU is known that it is for. The text `c99` is the same program for any
     CPU and compiler; `inner` and `c99_inner` bring no memory and threads of their own (see `CProgram`).
     """
-    dialect = _dialect_of(target) if _has_vectors(function.body) else C
+    dialect = _dialect_of(target) if target.std != "c99" and _has_vectors(function.body) else C
     program = emit_c(function, target.strict, dialect)
     texts = dict(zip(_HERE, (program.source, program.inner), strict=True))
     if dialect is not C:
@@ -66,9 +66,10 @@ def _dialect_of(target: Target) -> Dialect:
 
 
 def text_for(target: Target, artifact: Artifact, inner: bool = False) -> str:
-    """The source to hand out: as it is compiled here if the target names the CPU, else C99. `inner`: the one without
-    memory and threads of its own, if there is that."""
-    return own_text(artifact, bool(target.mcpu)) if inner else artifact.texts[_kind(artifact, bool(target.mcpu))[0]]
+    """The source to hand out: as it is compiled here if the target names the CPU or the language, else C99. `inner`:
+    the one without memory and threads of its own, if there is that."""
+    vectors = bool(target.mcpu or target.std)
+    return own_text(artifact, vectors) if inner else artifact.texts[_kind(artifact, vectors)[0]]
 
 
 def own_text(artifact: Artifact, vectors: bool) -> str:

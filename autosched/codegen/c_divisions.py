@@ -10,18 +10,18 @@ from __future__ import annotations
 from autosched.codegen.dialects import Dialect
 from autosched.ir.dtype import DType, dtype
 
-#: `{t}` the operands' type, `{n}` the end of the name, `{w}` floats, `{last}` the number of the sign bit; words of
-#: more letters are expressions
+#: `{t}` the operands' type, `{n}` the end of the name, `{w}` floats, `{last}` the number of the sign bit; words
+#: of more letters are expressions, and [[c ? a : b]] is a choice (see `c_helpers`)
 TEMPLATES = {
     "truncdiv": """\
 {f} {t} truncdiv_{n}({t} a, {t} b) {{
-  const {w} x = {x}, y = {y}, q = {quotient};
+  const {w} x = {x}, y = {y}, q = [[y == {none} ? {none} : (x + {half}) / y]];
   return {whole};
 }}""",
     "truncmod": """\
 {f} {t} truncmod_{n}({t} a, {t} b) {{
   const {t} q = truncdiv_{n}(a, b), r = {rest}, zero = {zero};
-  return {remainder};
+  return [[b == zero ? zero : r]];
 }}""",
     "floordiv": """\
 {f} {t} floordiv_{n}({t} a, {t} b) {{
@@ -67,7 +67,7 @@ def words(of: DType, d: Dialect) -> dict[str, str]:
 
     def converted(x: str, old: str, new: str) -> str:
         if v is None:
-            return f"({new}){x}"
+            return f"({type_of(new)}){x}"
         return d.converted(x, dtype(old).with_lanes(of.lanes), dtype(new).with_lanes(of.lanes))
 
     def wrapped(to: str, x: str) -> str:
@@ -76,21 +76,18 @@ def words(of: DType, d: Dialect) -> dict[str, str]:
     def number(value: str, of: str = t) -> str:
         return v.splat.format(type=of, x=value) if v is not None else f"({of}){value}"
 
-    def either(condition: str, a: str, b: str) -> str:
-        return v.either(condition, a, b) if v is not None else f"{condition} ? {a} : {b}"
-
     # in C's own integers, products of 16 bits overflow `int`
     ring = type_of(f"uint{of.bits if bits else max(of.bits, 32)}")
     a, q, b = (wrapped(ring, x) for x in "aqb")
     whole, half = "q", number(f"0.5{suffix}", w)
     if is_signed:
         below, minus = f"x < {number('0', w)}", number(f"-0.5{suffix}", w)
-        half = f"({either(below, minus, half)})"
+        half = f"([[{below} ? {minus} : {half}]])"
     if of.bits < 32:
         whole = converted("q", kind, "int32")
     elif is_signed:  # INT_MIN / -1 wraps
         beyond, least = f"q >= {number('2147483648.0', w)}", number("-2147483648.0", w)
-        whole = f"({either(beyond, least, 'q')})"
+        whole = f"([[{beyond} ? {least} : q]])"
     mask = "((r != zero) & ((r ^ b) < zero))"
     return {
         "t": t,
@@ -99,11 +96,11 @@ def words(of: DType, d: Dialect) -> dict[str, str]:
         "y": converted("b", of.scalar, kind),
         "zero": number("0"),
         "last": number(str(of.bits - 1)),
-        "quotient": either(f"y == {number('0', w)}", number("0", w), f"(x + {half}) / y"),
+        "none": number("0", w),
+        "half": half,
         "whole": converted(whole, "int32" if of.bits < 32 else kind, of.scalar),
         "rest": wrapped(t, f"({a} - {q} * {b})"),
-        "remainder": either("b == zero", "zero", "r"),
         # lanes that are not moved must not overflow either: a mask is -1 where it holds
         "floored": f"q {'+' if v is not None else '-'} ((b != zero) & (r != zero) & ((r ^ b) < zero))",
-        "moved": f"r + (b & {mask})" if v is not None else f"{mask} ? r + b : r",
+        "moved": f"r + (b & {mask})" if v is not None else f"[[{mask} ? r + b : r]]",
     }

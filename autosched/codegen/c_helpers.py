@@ -7,25 +7,26 @@ from collections.abc import Sequence
 
 from autosched.codegen import c_divisions, c_math
 from autosched.codegen.c_text import INDEX, SYMBOLS, literal, unsigned
-from autosched.codegen.dialects import Dialect
+from autosched.codegen.dialects import Dialect, Vectors
 from autosched.codegen.halves import Half
-from autosched.ir.dtype import INT64, DType, dtype
+from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS
 
 # Each gives the language's answer where C's is undefined or differs: division by zero is 0 and INT_MIN / -1 wraps,
 # `floordiv` rounds down, shifts by the width or more empty the number, `min` and `max` of floats propagate NaN, and
 # conversion of floats to integers saturates, NaN becoming 0.
 
-#: `{f}` qualifiers, `{n}` suffix of the name, `{t}` type, `{u}` its unsigned type, `{bits}` its width
+#: `{f}` qualifiers, `{n}` suffix of the name, `{t}` type, `{u}` its unsigned type, `{bits}` its width, `{one}` and
+#: `{half}` floats of the type. [[c ? a : b]] is a choice, lane by lane in vectors
 _INTEGER = {
-    "min": "{f} {t} min_{n}({t} a, {t} b) {{ return {less}; }}",
-    "max": "{f} {t} max_{n}({t} a, {t} b) {{ return {more}; }}",
+    "min": "{f} {t} min_{n}({t} a, {t} b) {{ return [[a < b ? a : b]]; }}",
+    "max": "{f} {t} max_{n}({t} a, {t} b) {{ return [[a > b ? a : b]]; }}",
     "shl": "{f} {t} shl_{n}({t} a, {t} b) {{ return ({u})b < {bits} ? ({t})(({u})a << b) : 0; }}",
     "popcount": "{f} {t} popcount_{n}({t} a) {{ return {popcount}(({u})a); }}",
     "clz": "{f} {t} clz_{n}({t} a) {{ return {clz}; }}",
 }
 _SIGNED = {
-    "abs": "{f} {t} abs_{n}({t} a) {{ return {size}; }}",
+    "abs": "{f} {t} abs_{n}({t} a) {{ return [[a < 0 ? ({t})-({u})a : a]]; }}",
     "shr": "{f} {t} shr_{n}({t} a, {t} b) {{ return a >> (({u})b < {bits} ? b : {bits} - 1); }}",
     "truncdiv": "{f} {t} truncdiv_{n}({t} a, {t} b) {{ return b == 0 ? 0 : b == -1 ? ({t})-({u})a : a / b; }}",
     "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return b == 0 || b == -1 ? 0 : a % b; }}",
@@ -48,13 +49,13 @@ _UNSIGNED = {
     "truncmod": "{f} {t} truncmod_{n}({t} a, {t} b) {{ return b == 0 ? 0 : a % b; }}",
 }
 _FLOAT = {
-    "min": "{f} {t} min_{n}({t} a, {t} b) {{ return {less}; }}",
-    "max": "{f} {t} max_{n}({t} a, {t} b) {{ return {more}; }}",
+    "min": "{f} {t} min_{n}({t} a, {t} b) {{ return [[a < b || a != a ? a : b]]; }}",
+    "max": "{f} {t} max_{n}({t} a, {t} b) {{ return [[a > b || a != a ? a : b]]; }}",
     # the exponential of -|a| cannot overflow, and far below zero it is the result
     "sigmoid": """\
 {f} {t} sigmoid_{n}({t} a) {{
-  const {t} s = {exp}({minus_size});
-  return ({above}) / ({one} + s);
+  const {t} s = {exp}([[a < 0 ? a : -a]]);
+  return ([[a < 0 ? s : {one}]]) / ({one} + s);
 }}""",
     # gcc makes a square root of it in vectors, which is something else of -inf and of -0
     "pow_half": "{f} {t} pow_half_{n}({t} a) {{ return a == -{inf} ? {inf} : {sqrt}(a) + 0; }}",
@@ -70,15 +71,15 @@ _FLOAT = {
     # NumPy's definitions: the remainder is exact and has the divisor's sign, the quotient follows from it
     "floormod": """\
 {f} {t} floormod_{n}({t} a, {t} b) {{
-  const {t} r = {fmod}(a, b), moved = {moved};
-  return {remainder};
+  const {t} r = {fmod}(a, b), moved = [[(r < 0) != (b < 0) ? r + b : r]];
+  return [[b == 0 ? r : [[r == 0 ? {copysign}(r, b) : moved]]]];
 }}""",
     "floordiv": """\
 {f} {t} floordiv_{n}({t} a, {t} b) {{
   const {t} r = {fmod}(a, b), plain = (a - r) / b;
-  const {t} q = {lower}, whole = {floor}(q);
-  const {t} near = {nearer};
-  return {quotient};
+  const {t} q = [[r != 0 && (r < 0) != (b < 0) ? plain - 1 : plain]], whole = {floor}(q);
+  const {t} near = [[q - whole > {half} ? whole + 1 : whole]];
+  return [[b == 0 ? a / b : [[q == 0 ? {copysign}(q, a / b) : near]]]];
 }}""",
 }
 _CALLED = {
@@ -91,7 +92,7 @@ _CALLED = {
 _SATURATE = "{f} {t} saturate_{n}_{sn}({s} a) {{ return {saturated}; }}"
 _CLIP = """\
 {f} {t} saturate_{t}_{s}({s} a) {{
-  const {s} b = {number};
+  const {s} b = [[a != a ? {zero} : a]];
   return {clipped};
 }}"""
 _ROUND_HALF = """\
@@ -292,7 +293,8 @@ class Helpers:
                 op, words["t"], _FORMULA, {**words, "lines": f"return 1 / {self.math('sqrt', of, 1)}(a);"}
             )
         operands = ["a", "b", "c"][:count]
-        lines = c_math.body(op, of, operands, self)
+        vectors = self._dialect.vectors
+        lines = c_math.body(op, of, operands, self, vectors is not None and vectors.fuses)
         if lines is None:
             return None
         words = {"parameters": ", ".join(f"{self.type_of(of)} {x}" for x in operands), "lines": "\n  ".join(lines)}
@@ -344,8 +346,7 @@ class Helpers:
     def name(self, op: str, ctype: str) -> str:
         """The function for `op` on operands of `ctype` (INDEX, or a scalar or vector type)."""
         if ctype == INDEX:
-            words = {"t": INDEX, "u": INDEX, "bits": "64", **self._choices(INT64, index=True)}
-            return self._define(op, INDEX, {**_INTEGER, **_SIGNED}[op], words)
+            return self._define(op, INDEX, {**_INTEGER, **_SIGNED}[op], {"t": INDEX, "u": INDEX, "bits": "64"})
         of = dtype(ctype)
         if of.lanes > 1 and self._lane and not self._is_whole(op, of):
             return self.lanewise(self.name(op, of.scalar), of, of, 1 if op in _UNARY else 2)
@@ -362,8 +363,12 @@ class Helpers:
             words |= self._remainder_words(of) if op == "fmod" else {}
         words["inf"] = self._dialect.infinity
         words["clz"] = self._dialect.clz.format(x=f"({words['u']})a", bits=of.bits)
-        words |= self._choices(of, words.get("copysign", ""))
-        return self._define(op, words["t"], table[op], words | {"popcount": self._dialect.popcount})
+        words |= {"popcount": self._dialect.popcount, "one": self._number("1", of), "half": self._number("0.5", of)}
+        return self._define(op, words["t"], table[op], words, of.lanes)
+
+    def _number(self, x: str, of: DType) -> str:
+        """A number as a value of a type."""
+        return self.splat(x, of) if of.lanes > 1 and self._lane else f"({self.type_of(of)}){x}"
 
     def _is_whole(self, op: str, of: DType) -> bool:
         """Whether an operator of vectors is written with operators of vectors, though functions take scalars."""
@@ -374,48 +379,6 @@ class Helpers:
             return True
         return of.is_float and op in ("sigmoid", "floordiv", "floormod") and vectors.formulas
 
-    def _choices(self, of: DType, copysign: str = "", index: bool = False) -> dict[str, str]:
-        """The words of templates that choose between two values, lane by lane in vectors."""
-        vectors = self._dialect.vectors
-        v = vectors if of.lanes > 1 and vectors is not None and vectors.choose else None
-
-        def either(condition: str, a: str, b: str) -> str:
-            return v.either(condition, a, b) if v is not None else f"{condition} ? {a} : {b}"
-
-        def number(x: str) -> str:
-            return self.splat(x, of) if v is not None else x
-
-        one, also, both = number("1"), " | " if v else " || ", " & " if v else " && "
-        nan = f"{also}({'a != a'})" if v else f"{also}a != a"
-        nan = nan if of.is_float else ""
-        less, more = ("(a < b)", "(a > b)") if v and of.is_float else ("a < b", "a > b")
-        zero = number("0")
-        words = {"less": either(f"{less}{nan}", "a", "b"), "more": either(f"{more}{nan}", "a", "b")}
-        if of.is_integer:
-            t, u = (INDEX, INDEX) if index else (self.type_of(of), self.type_of(unsigned(of)))
-            words["size"] = either(f"a < {zero}", f"({t})-({u})a", "a")
-        if of.is_float:
-            apart = f"(r < {zero}) != (b < {zero})"
-            cast = one if v else f"({self.type_of(of)})1"
-            halved = number("0.5") if v else f"({self.type_of(of)})0.5"
-            signed = either(f"r == {zero}", f"{copysign}(r, b)", "moved")
-            near = either(f"q == {zero}", f"{copysign}(q, a / b)", "near")
-            words |= {
-                "one": cast,
-                "minus_size": either(f"a < {zero}", "a", "-a"),
-                "above": either(f"a < {zero}", "s", cast),
-                "moved": either(apart, "r + b", "r"),
-                "remainder": either(f"b == {zero}", "r", signed),
-                "lower": either(
-                    f"{f'(r != {zero})' if v else 'r != 0'}{both}{f'({apart})' if v else apart}",
-                    f"plain - {one}",
-                    "plain",
-                ),
-                "nearer": either(f"q - whole > {halved}", f"whole + {one}", "whole"),
-                "quotient": either(f"b == {zero}", "a / b", near),
-            }
-        return words
-
     def in_floats(self, op: str, of: DType) -> str:
         """The function that divides integer vectors, or integers in lanes of which a compiler makes vectors."""
         op = op.replace("floor", "trunc") if of.kind == "uint" else op  # all roundings agree
@@ -423,7 +386,7 @@ class Helpers:
             self.in_floats(c_divisions.CALLED[op], of)
         words = c_divisions.words(of, self._dialect)
         suffix = words["t"] if of.lanes > 1 else f"lane_{words['t']}"
-        return self._define(op, suffix, c_divisions.TEMPLATES[op], words)
+        return self._define(op, suffix, c_divisions.TEMPLATES[op], words, of.lanes)
 
     def _remainder_words(self, of: DType) -> dict[str, str]:
         """What `fmod` calls: the last resort is the language's function, lane by lane."""
@@ -448,32 +411,26 @@ class Helpers:
         low, high = (literal(int(end), dtype(to.scalar), self._dialect).text for end in (to.min, to.max))
         end = literal(float(int(to.max) + 1), dtype(source.scalar), self._dialect).text
         if to.lanes > 1 and is_clipped:
-            return self._define("saturate", f"{t}_{s}", _CLIP, {"t": t, "s": s, **self._clipped(to, source)})
+            return self._define("saturate", f"{t}_{s}", _CLIP, {"t": t, "s": s, **self._clipped(to, source)}, to.lanes)
         number = self._dialect.saturate.format(type=t, x=f"a != a ? ({s})0 : a", low=low, high=high, end=end)
         return self._define("saturate", f"{t}_{s}", _SATURATE, {"t": t, "s": s, "saturated": number, "n": t, "sn": s})
 
     def _clipped(self, to: DType, source: DType) -> dict[str, str]:
-        """`number`: the lanes of the float vector `a`, 0 for NaN; `clipped`: those of `b`, which this is, as integers
-        of the width of the floats or narrower ones."""
-        d, v = self._dialect, self._dialect.vectors
-        assert v is not None
-        t = d.type_name(to)
+        """`clipped`: the lanes of the float vector `b`, none of which is NaN, as integers as wide or narrower."""
+        d = self._dialect
 
         def number(value: int, of: DType) -> str:
-            text = literal(float(value) if of.is_float else value, of.scalar, d).text
-            return v.splat.format(type=d.type_name(of), x=text)
+            return self.splat(self.literal(float(value) if of.is_float else value, of), of)
 
         low, high = (number(int(end), source) for end in (to.min, to.max))
-        of_numbers = v.either("a != a", number(0, source), "a")
-        not_below = v.either(f"b < {low}", low, "b")
         if to.bits == source.bits:  # whose largest number no float is
-            whole = v.convert.format(type=t, x=not_below)
-            clipped = v.either(f"b >= {number(int(to.max) + 1, source)}", number(int(to.max), to), whole)
-            return {"number": of_numbers, "clipped": clipped}
-        wide = d.type_name(dtype(f"int{source.bits}").with_lanes(to.lanes))
-        within = v.either(f"b < {low}", low, v.either(f"b > {high}", high, "b"))
-        whole = v.convert.format(type=wide, x=within)
-        return {"number": of_numbers, "clipped": v.convert.format(type=t, x=whole)}
+            whole = d.converted(f"[[b < {low} ? {low} : b]]", source, to)
+            clipped = f"[[b >= {number(int(to.max) + 1, source)} ? {number(int(to.max), to)} : {whole}]]"
+        else:
+            wide = dtype(f"int{source.bits}").with_lanes(to.lanes)
+            within = f"[[b < {low} ? {low} : [[b > {high} ? {high} : b]]]]"
+            clipped = d.converted(d.converted(within, source, wide), wide, to)
+        return {"zero": number(0, source), "clipped": clipped}
 
     def round_half(self, half: Half, to: DType, ctype: str) -> str:
         """The function that rounds a float (or double) to the nearest number of a type of 16 bits."""
@@ -510,8 +467,29 @@ class Helpers:
             "load": load.format(pointer=pointer, lanes=lanes),
         }
 
-    def _define(self, op: str, suffix: str, template: str, words: dict[str, str]) -> str:
+    def _define(self, op: str, suffix: str, template: str, words: dict[str, str], lanes: int = 1) -> str:
         name = re.sub(r"\W+", "_", f"{op}_{suffix}").rstrip("_")
         if name not in self._texts:
-            self._texts[name] = template.format(**{"f": self._dialect.function, "name": name, "n": suffix, **words})
+            text = template.format(**{"f": self._dialect.function, "name": name, "n": suffix, **words})
+            self._texts[name] = _with_choices(text, self._dialect.vectors if lanes > 1 else None)
         return name
+
+
+_CHOICE = re.compile(r"\[\[({0}) \? ({0}) : ({0})\]\]".format(r"(?:(?!\[\[|\]\]).)*?"), re.DOTALL)
+
+
+def _with_choices(text: str, vectors: Vectors | None) -> str:
+    """Write [[c ? a : b]] in C, of vectors as the language chooses lane by lane."""
+
+    def written(found: re.Match[str]) -> str:
+        condition, a, b = found.groups()
+        if vectors is None or not vectors.choose:
+            return f"{condition} ? {a} : {b}"
+        for symbol in ("||", "&&"):  # which are of numbers only
+            parts = condition.split(f" {symbol} ")
+            condition = f" {symbol[0]} ".join(f"({p})" for p in parts) if len(parts) > 1 else condition
+        return vectors.either(condition, a, b)
+
+    while (after := _CHOICE.sub(written, text)) != text:
+        text = after
+    return text

@@ -161,10 +161,10 @@ _OF_ONE: dict[str, Callable[[_C, _Name], _Name]] = {
 }
 
 
-def body(op: str, of: DType, operands: Sequence[str], w: Writer) -> list[str] | None:
+def body(op: str, of: DType, operands: Sequence[str], w: Writer, fuses: bool) -> list[str] | None:
     """The statements of a function that computes the operator `op` of vectors of type `of`; None where there is no
-    formula."""
-    found = FORMULAS.get((op, of.bits)) or _OF_ONE.get(op) or {"copysign": _C.copysign}.get(op)
+    formula. Some need `a * b + c` to be rounded once."""
+    found = (FORMULAS.get((op, of.bits)) if fuses else None) or _OF_ONE.get(op) or {"copysign": _C.copysign}.get(op)
     if found is None:
         return None
     f = _C(w, of)

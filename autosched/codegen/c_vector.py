@@ -81,7 +81,7 @@ class VectorExpressions(VectorMemory):
         half = self.half(s.buffer.dtype)
         if half is not None:
             pointer = self.pointer(s.buffer, s.indices[0], lanes)
-            value = self.value(self.x.unrounded(s.value), lanes)
+            value = self.to_round(self.value(self.x.unrounded(s.value), lanes))
             return half.store_lanes.format(x=value.text, pointer=pointer, lanes=lanes)
         value = self.value(s.value, lanes)
         if s.buffer.dtype.is_bool:
@@ -245,6 +245,12 @@ class VectorExpressions(VectorMemory):
         if half is not None and not half.load_lanes:
             raise NotVector
         return half
+
+    def to_round(self, value: Code) -> Code:
+        """The vector to round to 16 bits. Raises NotVector for float64, where its functions take float32."""
+        if self.d.formulas and dtype(value.ctype).bits != 32:
+            raise NotVector  # rounded twice, it may be another number
+        return value
 
     def _float(self, lanes: int) -> str:
         return f"float32x{lanes}"
@@ -509,6 +515,7 @@ def _cast(v: VectorExpressions, e: Expr) -> Code:
         return replace(infix("!=", a, v.constant(0, a.ctype), f"int{of.bits}x{of.lanes}"), mask=True)
     half = v.half(e.dtype)
     if half is not None:
+        a = v.to_round(a)
         return Code(f"{v.x.helpers.round_half(half, e.dtype, a.ctype)}({a.text})", ATOM, v._float(to.lanes))
     if dtype(a.ctype).is_float and not to.is_float:
         return Code(f"{v.x.helpers.saturate(to, dtype(a.ctype))}({a.text})", ATOM, to)

@@ -80,6 +80,7 @@ class Vectors:
     #: the lower and the upper half, of type {type}, of {x}
     halves: tuple[str, str] = ("{x}.lo", "{x}.hi")
     formulas: bool = False  #: whether functions of vectors are those of `c_math`
+    fuses: bool = False  #: whether a * b + c is rounded once
     doubles: bool = False  #: whether integers become wider in steps, each twice as wide
     lane: str = ""  #: lane {i} of {x}, for a language whose functions take scalars only; empty: they take vectors
     preamble: str = ""

@@ -45,6 +45,7 @@ BACKENDS: dict[str, tuple[Target, Any]] = {
     "backwards": (Target.parse("llvm"), "interpreter-backwards"),
     "llvm": (Target.parse("llvm"), "native"),
     "c": (Target.parse("c"), "native"),
+    "c99": (Target.parse("c -std=c99"), "native"),
     "kernels": (_KERNELS, "interpreter"),
     "opencl": (_KERNELS, "native"),
     "tasks": (_KERNELS.with_limits(is_cpu=1), "native"),

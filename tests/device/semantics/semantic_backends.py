@@ -6,6 +6,7 @@ a section are compiled together, as one function with many outputs.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,15 @@ from autosched.target import Target
 Array = np.ndarray[Any, Any]
 
 #: `.. vectors`: every loop of a row written element by element runs in vectors of 8
-BACKENDS = ("reference", "interpreter", "llvm", "llvm vectors", "c", "c vectors", "opencl", "opencl vectors")
+OF_X86 = platform.machine() == "x86_64"
+#: C as this CPU has vectors, as other x86 CPUs have them (which those of today run, too), and without any
+_IN_C = (
+    "c",
+    "c vectors",
+    *(f"c -mcpu={cpu} vectors" for cpu in ("haswell", "nehalem") if OF_X86),
+    "c -std=c99 vectors",
+)
+BACKENDS = ("reference", "interpreter", "llvm", "llvm vectors", *_IN_C, "opencl", "opencl vectors")
 LANES = 8
 #: three inputs and an output each: OpenCL promises 1024 bytes of arguments
 ROWS_OF_A_KERNEL = 30

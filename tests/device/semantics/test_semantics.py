@@ -113,7 +113,7 @@ def test_other_targets_do_contract() -> None:
     row = each("float.contract", [a, b, -(a * b)], lambda a, b, c: a * b + c, np.zeros(64, "f4"))
     for backend in COMPILED:
         ((found,),) = run([row], backend)
-        assert np.count_nonzero(found) > 32, backend
+        assert (np.count_nonzero(found) > 32) == ("nehalem" not in backend), backend  # which has no instruction for it
 
 
 def test_a_strict_workload_is_strict_on_every_target() -> None:
