@@ -18,7 +18,7 @@ from autosched.ir.dtype import dtype
 
 _LANES, _WIDEST = (2, 4, 8, 16, 32, 64), 64
 #: of one vector: its type, the same anywhere in memory, and one number in all lanes
-_TYPE = "typedef {type} {name} __attribute__((vector_size({bytes}), may_alias));"
+_TYPE = "typedef {type} {name} __attribute__((vector_size({bytes})));"
 _ANYWHERE = "typedef {type} {name}_at __attribute__((vector_size({bytes}), aligned({element}), may_alias));"
 _SPLAT = "static inline {name} {name}_of({type} x) {{ return ({name}){{{lanes}}}; }}"
 #: a sum of the two sides becomes one masked move in gcc, where the bitwise or stays three operations
@@ -92,9 +92,10 @@ def gnu_c(register_bytes: int, fuses: bool = False) -> Dialect:
         type=_TYPE_NAME,
         load="({type})*(const {type}_at *)({pointer})",
         store="*({type}_at *)({pointer}) = {x}",
-        aligned="*({scope} {type} *)({pointer})",
+        aligned="*({type}_at *)({pointer})",
         alignment_attribute=" __attribute__((aligned({bytes})))",
         widest_access=register_bytes,
+        load_aligned="({type})*(const {type}_at *)({pointer})",
         splat="{type}_of({x})",
         shuffled="shuffled({mask}, {a}, {b}, {i})",
         listed="(({type}){{{x}}})",
@@ -106,7 +107,7 @@ def gnu_c(register_bytes: int, fuses: bool = False) -> Dialect:
         choose="choose({c}, {a}, {b})",
         element="{x}[{i}]",
         lane="{x}[{i}]",
-        halves=("(({type} *)&{x})[0]", "(({type} *)&{x})[1]"),
+        halves=("((const {type}_at *)&{x})[0]", "((const {type}_at *)&{x})[1]"),
         near=4,
         keeps_whole=True,
         anywhere=True,

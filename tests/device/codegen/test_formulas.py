@@ -1,9 +1,11 @@
-"""Inline mathematical functions: errors in units of the last place, special values, lanes like scalars."""
+"""Mathematical functions as formulas, in LLVM and in GNU C: errors in units of the last place, special values, lanes
+like scalars."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
+import platform
 from pathlib import Path
 from types import ModuleType
 
@@ -18,6 +20,7 @@ from autosched.ir.expr import const, make, ramp, var
 from autosched.ir.ops import OPS
 from autosched.ir.stmt import Buffer, For, Function, Seq, Store, load
 from autosched.runtime import load as load_kernel
+from autosched.runtime.c_compiler import find_compiler
 from autosched.target import Target
 
 COUNT = 1 << 16
@@ -57,12 +60,16 @@ def _compiled(
     return compile_function(Function("f", (x, *results), (), Seq(tuple(nests)), outputs), Target.parse(target))
 
 
-def _results(op: str, x: np.ndarray) -> list[np.ndarray]:
+def _results(op: str, x: np.ndarray, to: str = "llvm -threads=1", lanes: tuple[int, ...] = LANES) -> list[np.ndarray]:
     """What scalars and vectors of several lengths compute; the lengths divide all but a few elements."""
-    outputs = [np.zeros_like(x) for _ in LANES]
-    to = Target.parse("llvm -threads=1")
-    load_kernel(_compiled(op, str(x.dtype), LANES, len(x)), to).bind([x, *outputs]).run()
+    outputs = [np.zeros_like(x) for _ in lanes]
+    load_kernel(_compiled(op, str(x.dtype), lanes, len(x), to), Target.parse(to)).bind([x, *outputs]).run()
     return outputs
+
+
+#: C for this CPU, and for one with vectors half as wide, which x86 CPUs of today run, too
+IN_C = ("c", "c -mcpu=haswell") if platform.machine() == "x86_64" else ("c",)
+needs_c = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
 
 
 def _bit_patterns(kind: str) -> np.ndarray:
@@ -109,18 +116,52 @@ def _errors(actual: np.ndarray, exact: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("op", "kind"), FUNCTIONS)
 def test_errors(op: str, kind: str) -> None:
     """Over all bit patterns, in the usual range, and at special values; zeros keep their sign."""
+    _check_errors(op, kind, "llvm -threads=1", 1)
+
+
+@needs_c
+@pytest.mark.parametrize("to", IN_C)
+@pytest.mark.parametrize(("op", "kind"), FUNCTIONS)
+def test_errors_in_c(op: str, kind: str, to: str) -> None:
+    """The same formulas: the compiler contracts more products and sums, which costs no accuracy."""
+    _check_errors(op, kind, to, 8)
+    assert f"{op}_{'float' if kind == 'float32' else 'double'}_x" in _compiled(op, kind, (8,), 64, to).texts["source"]
+
+
+def _check_errors(op: str, kind: str, to: str, lanes: int) -> None:
     if kind == "float64" and np.finfo(np.longdouble).nmant < 60:
         pytest.skip("this platform has no type wider than float64 to compare with")
-    with np.errstate(over="ignore"):
-        special = np.array(SPECIAL).astype(kind)
-    x = np.concatenate([_bit_patterns(kind), _usual(kind), special])
+    x = _numbers(kind)
     exact = _exactly(op, x)
-    actual = _results(op, x)[0]
+    (actual,) = _results(op, x, to, (lanes,))
     errors = _errors(actual, exact)
     worst = int(np.argmax(errors))
     assert errors[worst] <= BOUNDS[op][kind == "float64"], (x[worst], actual[worst], exact[worst])
     zero = exact == 0
     np.testing.assert_array_equal(np.signbit(actual[zero]), np.signbit(exact[zero]))
+
+
+def _numbers(kind: str) -> np.ndarray:
+    """All kinds of them, a multiple of 8."""
+    with np.errstate(over="ignore"):
+        special = np.array(SPECIAL).astype(kind)
+    x = np.concatenate([_bit_patterns(kind), _usual(kind), special])
+    return np.resize(x, -(-len(x) // 8) * 8)
+
+
+@needs_c
+@pytest.mark.parametrize("to", IN_C)
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("op", ["floor", "ceil", "trunc", "nearbyint", "abs", "sqrt"])
+def test_exact_functions_of_vectors_in_c(op: str, kind: str, to: str) -> None:
+    """Bit for bit what NumPy says, zeros and their signs among them."""
+    x = np.concatenate([_numbers(kind), (np.arange(-64, 64) / 4).astype(kind)])
+    with np.errstate(all="ignore"):
+        wanted = np.asarray(OPS[op].numpy(x))
+    (found,) = _results(op, x, to, (8,))
+    np.testing.assert_array_equal(found, wanted)
+    known = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(wanted[known]))
 
 
 @pytest.mark.parametrize(("op", "kind"), FUNCTIONS)
