@@ -343,7 +343,6 @@ class Helpers:
         self._dialect = dialect
         self._lane = dialect.vectors.lane if dialect.vectors else ""
         self._texts: dict[str, str] = {}
-        self._patterns: dict[tuple[int, ...], int] = {}
 
     def definitions(self) -> list[str]:
         return list(self._texts.values())
@@ -404,7 +403,7 @@ class Helpers:
         result, vector = self._dialect.type_name(dtype(of.scalar).with_lanes(len(places))), self._dialect.type_name(of)
         step = places[1] - places[0]
         is_line = list(places) == [step * k for k in range(len(places))] and step > 0
-        op = f"every_{step}" if is_line else f"taken_{self._patterns.setdefault(tuple(places), len(self._patterns))}"
+        op = f"every_{step}" if is_line else "taken"
         parameters = ", ".join(f"{vector} {x}" for x in names)
         value = self._dialect.vectors.splat.format(type=result, x=", ".join(lanes))
         return self._define(op, result, _TAKEN, {"t": result, "parameters": parameters, "value": value})
@@ -545,10 +544,16 @@ class Helpers:
         }
 
     def _define(self, op: str, suffix: str, template: str, words: dict[str, str]) -> str:
-        name = re.sub(r"\W+", "_", f"{op}_{suffix}").rstrip("_")
-        if name not in self._texts:
-            self._texts[name] = template.format(**{"f": self._dialect.function, "name": name, "n": suffix, **words})
-        return name
+        """The name of the function of that text. The first to have a name keeps it, others get a number: what a name
+        says may be less than what its function depends on."""
+        first = re.sub(r"\W+", "_", f"{op}_{suffix}").rstrip("_")
+        name, number = first, 1
+        while True:
+            text = template.format(**{"f": self._dialect.function, "name": name, "n": suffix, **words})
+            if self._texts.setdefault(name, text) == text:
+                return name
+            number += 1
+            name = f"{first}_{number}"
 
 
 def unsigned(of: DType) -> DType:

@@ -323,9 +323,10 @@ def upsampled(m: Maker) -> Tensor | None:
 
 
 def coloured(m: Maker) -> Tensor | None:
-    """Pixels of a few channels, each made in a way of its own, or of the other channels by a matrix."""
-    a, channels = m.pick(), m.rng.choice((2, 3, 4))
-    if m.rng.random() < 0.5:
+    """Pixels of a few channels, each made in a way of its own, or of the other channels by a matrix; or one channel of
+    pixels, and then all."""
+    a, channels, way = m.pick(), m.rng.choice((2, 3, 4)), m.rng.randrange(3)
+    if way == 0:
 
         def body(*i: Expr) -> object:
             x = m.read(a, i[:-1])
@@ -333,6 +334,11 @@ def coloured(m: Maker) -> Tensor | None:
 
         return m.stage([*a.shape, channels], body, 2 * m.size_of(a) + 1)
     pixels, matrix = m.placeholder([*a.shape, channels], a.dtype), m.placeholder([channels, channels], a.dtype)
+    if way == 1:
+        first = m.rng.randrange(channels)
+        if m.stage(a.shape, lambda *i: m.read(pixels, [*i, first]) + 1, 5) is None:
+            return None
+        return m.stage(a.shape, lambda *i: sum(m.read(pixels, [*i, c]) * (c + 1) for c in range(channels)), 40)
     k = te.reduce_axis((0, channels), "k")
 
     def mixed(*i: Expr) -> object:
