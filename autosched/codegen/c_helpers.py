@@ -173,7 +173,6 @@ class Helpers:
         self._dialect = dialect
         self._lane = dialect.vectors.lane if dialect.vectors else ""
         self._texts: dict[str, str] = {}
-        self._patterns: dict[tuple[int, ...], int] = {}
 
     def definitions(self) -> list[str]:
         return list(self._texts.values())
@@ -255,7 +254,7 @@ class Helpers:
         result, vector = self._dialect.type_name(dtype(of.scalar).with_lanes(len(places))), self._dialect.type_name(of)
         step = places[1] - places[0]
         is_line = list(places) == [step * k for k in range(len(places))] and step > 0
-        op = f"every_{step}" if is_line else f"taken_{self._patterns.setdefault(tuple(places), len(self._patterns))}"
+        op = f"every_{step}" if is_line else "taken"
         parameters = ", ".join(f"{vector} {x}" for x in names)
         v = self._dialect.vectors
         value = (v.listed or v.splat).format(type=result, x=", ".join(lanes))
@@ -468,11 +467,17 @@ class Helpers:
         }
 
     def _define(self, op: str, suffix: str, template: str, words: dict[str, str], lanes: int = 1) -> str:
-        name = re.sub(r"\W+", "_", f"{op}_{suffix}").rstrip("_")
-        if name not in self._texts:
+        """The name of the function of that text. The first to have a name keeps it, others get a number: what a name
+        says may be less than what its function depends on. With `lanes`, choices are those of vectors."""
+        first = re.sub(r"\W+", "_", f"{op}_{suffix}").rstrip("_")
+        name, number = first, 1
+        while True:
             text = template.format(**{"f": self._dialect.function, "name": name, "n": suffix, **words})
-            self._texts[name] = _with_choices(text, self._dialect.vectors if lanes > 1 else None)
-        return name
+            text = _with_choices(text, self._dialect.vectors if lanes > 1 else None)
+            if self._texts.setdefault(name, text) == text:
+                return name
+            number += 1
+            name = f"{first}_{number}"
 
 
 _CHOICE = re.compile(r"\[\[({0}) \? ({0}) : ({0})\]\]".format(r"(?:(?!\[\[|\]\]).)*?"), re.DOTALL)

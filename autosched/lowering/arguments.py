@@ -166,7 +166,7 @@ class Binds:
             if stage is None or not isinstance(buffer, Buffer):
                 what = f"no tensor {getattr(key, 'name', key)!r}" if stage is None else f"{buffer!r} is no buffer"
                 raise LowerError(what, asked="binds", legal="a tensor of the schedule and te.decl_buffer(..) for it")
-            tensor = stage.tensor if key not in stage.op.outputs else key
+            tensor = s.current(key)
             _check_one(s, tensor, buffer, stage.is_placeholder or stage.is_output or tensor in passed)
             found[tensor] = buffer
         return Binds(found)

@@ -216,7 +216,7 @@ def bind_threads(body: Stmt, an: Analyzer, function: str, is_cpu: bool = False) 
 
     def kernels(s: Stmt, asked: tuple[Expr, ...] = (), named: tuple[S.Let, ...] = ()) -> Stmt:
         """`asked`: conditions on the step, which each kernel asks; `named`: numbers that each computes anew."""
-        if _is_of_host(s):
+        if is_of_host(s):
             if isinstance(s, S.Let):
                 return kernels(s.body, asked, (*named, s))
             if isinstance(s, S.If):
@@ -271,17 +271,17 @@ def _tasks_as_groups(nest: Stmt) -> Stmt:
     return S.map_stmt(nest, on_stmt=bind)
 
 
-def _is_of_host(s: Stmt) -> bool:
+def is_of_host(s: Stmt) -> bool:
     """Whether a statement is around kernels, rather than in one."""
     if isinstance(s, S.Allocate | S.Seq):
         return True
     if isinstance(s, S.Let):
-        return _is_of_host(s.body)
+        return is_of_host(s.body)
     return any(isinstance(x, S.For) and BY_HOST in x.pragmas for x in S.walk(s))
 
 
 def _count_nests(s: Stmt) -> int:
-    return sum(map(_count_nests, S.children(s))) if _is_of_host(s) else 1
+    return sum(map(_count_nests, S.children(s))) if is_of_host(s) else 1
 
 
 def _launch(name: str, body: Stmt, an: Analyzer) -> S.Launch:

@@ -15,7 +15,8 @@ from typing import TypeGuard
 from autosched.ir.expr import Expr, compare, const, is_const, maximum, variables
 from autosched.ir.ranges import EVERYTHING, bounds_of, of_type
 from autosched.ir.simplify import simplify
-from autosched.ir.stmt import VTHREAD, Allocate, For, Seq, Stmt, Store, children, walk
+from autosched.ir.stmt import VTHREAD, Allocate, For, Stmt, Store, children, walk
+from autosched.lowering.gpu import is_of_host
 from autosched.lowering.pipeline import Structure
 from autosched.space.points import Knobs, valid_points
 
@@ -98,8 +99,8 @@ def _is_bounded(size: Expr) -> bool:
 
 
 def _kernels(s: Stmt) -> list[Stmt]:
-    """The nests at the root, each of which becomes a kernel, without the allocations around them."""
-    return [k for c in children(s) for k in _kernels(c)] if isinstance(s, (Allocate, Seq)) else [s]
+    """The nests that become a kernel each, without allocations and loops of the host's around them."""
+    return [k for c in children(s) for k in _kernels(c)] if is_of_host(s) else [s]
 
 
 #: Characters of a condition that are shown.

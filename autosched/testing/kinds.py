@@ -18,7 +18,7 @@ from autosched.testing.elsewhere import chosen, divided
 from autosched.testing.externs import opaque
 from autosched.testing.logic import logical
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
-from autosched.testing.reductions import mask_of, of_one_input, product_with, sums_so_far, weighted_rows
+from autosched.testing.reductions import mask_of, of_one_input, product_with, summed_states, sums_so_far, weighted_rows
 from autosched.testing.tiles import dot
 
 #: Element-wise operations on two values at an index of a shape.
@@ -323,9 +323,10 @@ def upsampled(m: Maker) -> Tensor | None:
 
 
 def coloured(m: Maker) -> Tensor | None:
-    """Pixels of a few channels, each made in a way of its own, or of the other channels by a matrix."""
-    a, channels = m.pick(), m.rng.choice((2, 3, 4))
-    if m.rng.random() < 0.5:
+    """Pixels of a few channels, each made in a way of its own, or of the other channels by a matrix; or one channel of
+    pixels, and then all."""
+    a, channels, way = m.pick(), m.rng.choice((2, 3, 4)), m.rng.randrange(3)
+    if way == 0:
 
         def body(*i: Expr) -> object:
             x = m.read(a, i[:-1])
@@ -333,6 +334,11 @@ def coloured(m: Maker) -> Tensor | None:
 
         return m.stage([*a.shape, channels], body, 2 * m.size_of(a) + 1)
     pixels, matrix = m.placeholder([*a.shape, channels], a.dtype), m.placeholder([channels, channels], a.dtype)
+    if way == 1:
+        first = m.rng.randrange(channels)
+        if m.stage(a.shape, lambda *i: m.read(pixels, [*i, first]) + 1, 5) is None:
+            return None
+        return m.stage(a.shape, lambda *i: sum(m.read(pixels, [*i, c]) * (c + 1) for c in range(channels)), 40)
     k = te.reduce_axis((0, channels), "k")
 
     def mixed(*i: Expr) -> object:
@@ -575,8 +581,8 @@ KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, chosen,
     row_reduced, matmul, matmul, of_one_input, of_one_input,
-    *(convolved,) * 3, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, scattered, several, extreme,
-    of_pairs, reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
+    *(convolved,) * 3, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, summed_states, scattered,
+    several, extreme, of_pairs, reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,
     logical, logical,
 )  # fmt: skip

@@ -1,11 +1,11 @@
-"""Random reductions under masks over indices, and several reductions of one input."""
+"""Random reductions under masks over indices, several reductions of one input, and sums in and of recurrences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from autosched import te
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, const
 from autosched.te.tensor import Tensor
 from autosched.testing.maker import Maker, clamp
 
@@ -67,3 +67,25 @@ def weighted_rows(m: Maker, a: Tensor, state: Tensor) -> Tensor | None:
         return te.sum((w[k, i[-1]] if turned else w[i[-1], k]) * state(t - 1, *i[:-1], k), axis=k)
 
     return te.compute(a.shape, body, name=f"w{len(m.stages)}")
+
+
+def summed_states(m: Maker) -> Tensor | None:
+    """A few states for each place, kept in a small range, and for each time their sum, as models of state spaces have
+    it."""
+    a, count = m.pick(least_rank=2), m.rng.choice((3, 4, 8))
+    shape, k = [*a.shape, count], te.reduce_axis((0, count), "k")
+    if a.dtype.is_bool or not m.fits(shape) or not m.lengths(a.shape[:1])[0]:
+        return None
+    state = te.placeholder(shape, a.dtype, f"s{len(m.stages)}")
+    init = te.compute((1, *shape[1:]), lambda t, *i: m.read(a, [t, *i[:-1]]), name=f"i{len(m.stages)}")
+
+    def step(t: Expr, *i: Expr) -> object:
+        return te.min(state(t - 1, *i), const(8, a.dtype)) // 2 + m.read(a, [t, *i[:-1]])
+
+    update = te.compute(shape, step, name=f"u{len(m.stages)}")
+    made = te.scan(init, update, state, inputs=[a], name=f"h{len(m.stages)}")
+    m.bound[made] = m.size_of(a) + 8
+    of_all = m.stage(a.shape, lambda *i: te.sum(m.read(made, [*i, k]), axis=k), count * m.size_of(made))
+    if of_all is None:
+        return None
+    return m.stage(a.shape, lambda *i: m.read(of_all, i) + m.read(a, i), m.size_of(of_all) + m.size_of(a))

@@ -95,9 +95,8 @@ def compute_together(s: Schedule, stage: Stage, others: Sequence[Any]) -> list[T
     declared = {s.passed(t): t for t in (*new, *s.laid_out)}
     for x in parts:
         new[x.tensor].name = x.name
-        if x.is_output:
-            made.is_output = True
-            s.laid_out[declared[x.tensor]] = new[x.tensor]
+        made.is_output |= x.is_output
+        s.laid_out[declared[x.tensor]] = new[x.tensor]
         s.stages.remove(x)
     s._by_name.update(dict.fromkeys((x.name for x in parts), made))
     s._stage_of.update({t: made for t, x in s._stage_of.items() if x in parts})

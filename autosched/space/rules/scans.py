@@ -14,12 +14,13 @@ lanes_in_a_step         for t: for k: N[t] += A[t, k]       ->   for t: for k.o:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autosched.ir.expr import is_const, variables
 from autosched.ir.visit import contains
-from autosched.schedule.stage import Stage
+from autosched.schedule.stage import Loop, Stage
 from autosched.space import analysis
 from autosched.space.analysis import Access, lanes, long_lanes, powers
 from autosched.space.rules import rows, turned
@@ -203,8 +204,15 @@ def step_in_vectors(plan: Plan, stage: Stage) -> None:
     n, types = analysis.length(stage.axis[-1]), [t.dtype for t in scan.op.outputs]
     _, lane = stage.split(row, factor=plan.knob(scan, "lanes", long_lanes(plan.machine, types, n)))
     stage.vectorize(lane)
-    if scan.attach.kind == "at" and outer:
-        stage.unroll(outer[-1])
+    if scan.attach.kind == "at":
+        _write_out(stage, outer[-1:])
+
+
+def _write_out(stage: Stage, loops: Sequence[Loop]) -> None:
+    """Unroll loops of a step that is made where it is read: those whose length is known, for it may be all there is."""
+    for x in loops:
+        if x.root is not None and analysis.length(x.root) is not None:
+            stage.unroll(x)
 
 
 def _is_sum_over_states(plan: Plan, stage: Stage) -> bool:
@@ -380,8 +388,10 @@ def sums_of_a_step(plan: Plan, stage: Stage) -> None:
     reduce = stage.reduce_loops
     block, lane = stage.split(row, factor=lanes_knob(plan, stage, analysis.length(stage.axis[-1])))
     stage.reorder(time, *reduce, *outer, block, lane)
-    for x in (*reduce, *(outer[-1:] if place.stage.attach.kind == "at" else [])):
+    for x in reduce:
         stage.unroll(x)
+    if place.stage.attach.kind == "at":
+        _write_out(stage, outer[-1:])
     stage.vectorize(lane)
     for source in plan.s.reads(stage):
         is_made = source not in plan.done and not source.is_output and source.is_injective

@@ -25,3 +25,18 @@ def test_rows_at_indices_of_either_width_are_loaded_whole(index: str, target: st
         assert "load <16 x float>" in source and "load float" not in source
     data, at = np.arange(3200, dtype="float32").reshape(50, 64), np.arange(9, dtype=index) * 6 % 50
     np.testing.assert_array_equal(f(data, at), data[at])
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "opencl"])
+def test_one_channel_and_then_all_of_them(target: str) -> None:
+    """The one is taken from vectors that end where it ends, all from vectors side by side."""
+    image = te.placeholder((64, 3), name="image")
+    red = te.compute((64,), lambda i: image[i, 0] * 2.0, name="red")
+    grey = te.compute((64,), lambda i: image[i, 0] + image[i, 1] * 2.0 + image[i, 2] * 4.0, name="grey")
+    s = create_schedule([red, grey])
+    for stage in (red, grey):
+        s[stage].vectorize(s[stage].split("i", factor=16)[1])
+    pixels = np.arange(192, dtype="float32").reshape(64, 3)
+    got = build(s, target, args=[image, red, grey])(pixels)
+    np.testing.assert_array_equal(got[0], pixels[:, 0] * 2)
+    np.testing.assert_array_equal(got[1], pixels @ np.float32([1, 2, 4]))

@@ -381,7 +381,27 @@ def test_steps_may_keep_what_is_as_long_as_only_the_call_tells(target, effort):
         np.testing.assert_allclose(module(change, seen), work.reference([change, seen])[0], rtol=1e-6)
 
 
-def test_sketches_of_such_steps_have_points_on_devices_that_are_cpus():
-    target = Target("opencl").with_limits(is_cpu=1, compute_units=2)
+@pytest.mark.parametrize("is_cpu", [0, 1])
+def test_sketches_of_such_steps_have_points(is_cpu):
+    """On GPUs the host runs the loop over time, and has the memory of what a step keeps."""
+    target = Target("opencl").with_limits(is_cpu=is_cpu, compute_units=2)
     space = Workload("viterbi", viterbi(te.var("n"))).search_space(target, {"n": 64}, "auto")
     assert any(s.valid_points.count for s in space.sketches)
+
+
+def states_of_channels(times, channels, states=4):
+    """For each channel a few states, and their sum, with the input added."""
+    x, decay = te.placeholder((times, channels), name="x"), te.placeholder((channels, states), name="decay")
+    at, k = te.placeholder((times, channels, states), name="at"), te.reduce_axis((0, states), "k")
+    first = te.compute((1, channels, states), lambda _, c, s: x[0, c], name="first")
+    step = te.compute((times, channels, states), lambda t, c, s: decay[c, s] * at[t - 1, c, s] + x[t, c], name="step")
+    states_ = te.scan(first, step, at, inputs=[x, decay], name="states")
+    total = te.compute((times, channels), lambda t, c: te.sum(states_[t, c, k], axis=k), name="total")
+    return x, decay, te.compute((times, channels), lambda t, c: total[t, c] + x[t, c], name="y")
+
+
+@pytest.mark.parametrize("channels", [te.var("channels"), 5], ids=["open", "known"])
+def test_steps_made_where_they_are_read_are_written_out_only_where_their_length_is_known(channels):
+    """All channels of a row may be needed there."""
+    sizes = {"times": 20} | ({} if isinstance(channels, int) else {"channels": 5})
+    check(states_of_channels(te.var("times"), channels), most=20, sizes=sizes)

@@ -12,7 +12,7 @@ from edges import ON_INTEGERS, exact_values
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.c_family import compile_opencl, emit_program
 from autosched.codegen.c_scalar import SCALAR
-from autosched.codegen.c_text import Names
+from autosched.codegen.c_text import Helpers, Names
 from autosched.codegen.dialects import CUDA, OPENCL
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.lanes import as_ramp
@@ -126,7 +126,7 @@ def test_golden_vectors(golden: Callable[..., None]) -> None:
             4,
             THREAD * 4 + 1,
             "global",
-            "taken_0_float4(*(__global float4*)(a + threadIdx_x * 4 + 1 - 1), "
+            "taken_float4(*(__global float4*)(a + threadIdx_x * 4 + 1 - 1), "
             "*(__global float4*)(a + threadIdx_x * 4 + 1 + 3))",
         ),
         ("float32", 4, THREAD * 2, "global", "vload4(0, a + threadIdx_x * 2)"),
@@ -148,6 +148,14 @@ def test_a_vector_that_lies_at_a_multiple_of_its_width_is_one_access(
     copy: Stmt = Store(b, (ramp(THREAD + 1, 1, lanes),), load(a, ramp(base, 1, lanes)))
     found = source(copy, a, b) if scope == "global" else source(Allocate(a, copy), b)
     assert found.splitlines()[-1] == f"vstore{lanes}({text}, 0, b + threadIdx_x + 1);"
+
+
+def test_elements_taken_from_other_vectors_are_taken_by_another_function() -> None:
+    """Every third element, from three vectors side by side, and from three that end with the last of them."""
+    helpers, of, every_third = Helpers(OPENCL), dtype("float32").with_lanes(16), range(0, 48, 3)
+    beside, ending, again = (helpers.taken(every_third, parts, of) for parts in ((0, 16, 32), (0, 18, 30), (0, 16, 32)))
+    assert beside == again != ending
+    assert ["v1.s2" in text for text in helpers.definitions()] == [True, False]
 
 
 def test_golden_lanes(golden: Callable[..., None]) -> None:

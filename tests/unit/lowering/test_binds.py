@@ -273,3 +273,36 @@ def test_what_is_no_buffer(options: Any) -> None:
     with pytest.raises(UsageError) as error:
         te.decl_buffer((4, 4), **options)
     assert error.value.legal
+
+
+def computed_together() -> tuple[Schedule, list[Tensor]]:
+    """Two intermediates as results of one stage, and their difference."""
+    a = te.placeholder((5, 11), name="a")
+    x = te.compute((5, 11), lambda i, j: a[i, j] * 2.0, name="x")
+    y = te.compute((5, 11), lambda i, j: a[i, j] + 1.0, name="y")
+    z = te.compute((5, 11), lambda i, j: x[i, j] - y[i, j], name="z")
+    s = create_schedule(z)
+    s.compute_together(x, [y])
+    return s, [a, x, y, z]
+
+
+def test_handles_of_tensors_that_are_computed_together_mean_what_they_meant() -> None:
+    s, (a, x, y, z) = computed_together()
+    data = np.arange(55, dtype="float32").reshape(5, 11)
+    f = build(s, "llvm", args=[a, y, z], binds={y: te.decl_buffer((5, 11), "float32", "y", strides=[1, 5])})
+    found, out = np.zeros((11, 5), "float32").T, np.zeros((5, 11), "float32")
+    f(data, found, out)
+    np.testing.assert_array_equal(found, data + 1)
+    np.testing.assert_array_equal(out, data - 1)
+    results = build(s, "llvm", args=[a, x, y, z])(data)
+    for found, wanted in zip(results, (data * 2, data + 1, data - 1), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("handle", ["y", 2], ids=["by name", "by tensor"])
+def test_a_copy_of_one_of_them_is_of_that_one(handle: str | int) -> None:
+    s, args = computed_together()
+    copy = s.cache_read(args[handle] if isinstance(handle, int) else handle, "local", args[-1])
+    assert copy.name == "y.local"
+    data = np.arange(55, dtype="float32").reshape(5, 11)
+    np.testing.assert_array_equal(build(s, "llvm", args=[args[0], args[-1]])(data), data - 1)
