@@ -431,6 +431,8 @@ def _places_of_output(plan: Plan, stage: Stage) -> list[Place]:
     """Loops of the readers of an output at which it may be computed: each element once, and none is left out."""
     if not stage.is_output or not analysis.readers(stage) or analysis.is_opaque(stage) or not plan.target.is_cpu:
         return []
+    if _is_looked_up(stage):
+        return []
     return [
         p for p in common_places(plan, stage) if p.name != "block" or analysis.colliding_rows(stage) <= analysis.WAYS
     ]

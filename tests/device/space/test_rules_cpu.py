@@ -700,6 +700,15 @@ def test_an_output_of_which_readers_leave_some_out_has_loops_of_its_own():
     check(args)
 
 
+def test_an_output_that_is_looked_up_has_loops_of_its_own():
+    """Each reader may need any element: all of them would be computed in each iteration."""
+    x, k = te.placeholder((20, 30), "int32", name="x"), te.reduce_axis((0, 30), "k")
+    total = te.compute((20,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    args = x, total, te.compute((20,), lambda i: total[te.floormod(total[i], 20)], name="hop")
+    assert "output_in_a_reader" not in planned(*args).done.values()
+    check(args)
+
+
 def test_an_output_is_not_computed_where_vectors_cross_its_rows():
     """Two vectors of the short rows that are joined to one need the same element of the sums."""
     x, k = te.placeholder((5, 7), name="x"), te.reduce_axis((0, 7), "k")
