@@ -185,20 +185,26 @@ def _from_file(kind: PluginKind, name: str, path: str, attribute: str) -> Any:
 
 
 def _execute(kind: PluginKind, name: str, file: Path) -> ModuleType:
-    # The digest keeps two files of one name apart; the module is registered because dataclasses
-    # and pickling look their module up.
+    # The digest keeps two files of one name apart.
     digest = hashlib.sha256(str(file).encode()).hexdigest()[:8]
-    module_name = f"autosched_plugin_{file.stem}_{digest}"
-    spec = importlib.util.spec_from_file_location(module_name, file)
+    try:
+        return run_file(file, f"autosched_plugin_{file.stem}_{digest}")
+    except Exception as error:
+        raise _error(kind, name, f"{file} cannot be imported: {_told(error)}") from error
+
+
+def run_file(file: Path, name: str) -> ModuleType:
+    """The module that a user's Python file makes, which is run; it is registered under a name, by which dataclasses
+    and pickling look it up. Raises ImportError where it does not end in .py, and what its code raises."""
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise _error(kind, name, f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+        raise ImportError(f"{file} does not end in .py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[module_name]
-        raise _error(kind, name, f"{file} cannot be imported: {_told(error)}") from error
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
     return module
 
 
