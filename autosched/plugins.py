@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from autosched.errors import AutoschedError, UsageError, clipped, did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,16 @@ class PluginKind:
 def plugin_names(kind: PluginKind) -> dict[str, str]:
     """Name -> origin, of all that need no path. Loads nothing."""
     names = dict.fromkeys(kind.builtins, "built in")
-    for point in importlib.metadata.entry_points(group=kind.group):
+    for point in _entry_points(kind):
         package = point.dist.name if point.dist is not None else point.value
         names.setdefault(point.name, f"plug-in of {package}")
     return names
+
+
+def _entry_points(kind: PluginKind) -> Iterable[EntryPoint]:
+    import importlib.metadata  # takes long, and most programs never ask
+
+    return importlib.metadata.entry_points(group=kind.group)
 
 
 def load_class(kind: PluginKind, name: str) -> Callable[..., Any]:
@@ -153,7 +161,7 @@ def _unlike(value: Any, default: Any) -> str:
 
 
 def _from_entry_point(kind: PluginKind, name: str) -> Any:
-    for point in importlib.metadata.entry_points(group=kind.group):
+    for point in _entry_points(kind):
         if point.name == name:
             try:
                 return point.load()

@@ -160,11 +160,6 @@ class Schedule:
         """The tensor in whose layout an argument is passed: itself, unless `transform_layout` changed that."""
         return self.laid_out.get(tensor, tensor)
 
-    @property
-    def stage_map(self) -> dict[Operation, Stage]:
-        """Operation -> its stage, for operations that were replaced, too."""
-        return {t.op: stage for t, stage in self._stage_of.items()}
-
     # -- looking up -----------------------------------------------------------------------------
     def stage(self, handle: Stage | Tensor | Operation | str) -> Stage:
         """The stage of a tensor, an operation or a name. Raises Illegal inside a primitive."""
