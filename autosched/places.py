@@ -1,4 +1,4 @@
-"""The user's own folders: what is remembered there outlives a run and is nobody else's."""
+"""The user's own folders, locks on files, and files that are written whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plug-ins found by name: built in, by an entry point of an installed package, or in a file.
+"""Plug-ins found by name, built in, by an entry point of an installed package, or in a file; and running such files.
 
     guided                      a key of the table of built-in classes
     annealing                   an entry point of the group, from any installed package

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, takewhile
-from typing import TypeVar
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variables
@@ -24,8 +23,6 @@ from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
-
-T = TypeVar("T")
 
 #: Points of a window of reductions that is written out, and terms of a sum of neighbours in a row.
 MAX_WINDOW, FEW_TERMS = 49, 8
