@@ -185,7 +185,7 @@ def compute_caches(
     return list(loops)
 
 
-#: tells which values may be combined, given one value of each entity or knob it was registered for
+#: tells which values may be combined, given one value of each decision or knob it was registered for
 Filter: TypeAlias = FunctionOf[Any, object]
 
 
@@ -403,7 +403,7 @@ def _open(x: Any) -> list[Expr]:
 
 
 def _rows_of(s: Schedule, x: Any) -> Sequence[Any]:
-    """The values that an entity or knob may have."""
+    """The values that a decision or knob may have."""
     if isinstance(x, Split):
         return x.rows
     return s.knobs[x.name].values if isinstance(x, Expr) else (x,)
