@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from autosched import graph, plot, records, te, tir, topi, tvm
     from autosched.about import show_versions
-    from autosched.asking import ask_and_tell
     from autosched.building import plan, search_space
     from autosched.explaining.compared import compare
     from autosched.explaining.explanation import explain
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from autosched.sanitizing import sanitize
     from autosched.schedule import Schedule, create_schedule
     from autosched.space.workload import Workload, template, workload
+    from autosched.study import ask_and_tell
     from autosched.target import Target
     from autosched.tracing.jit import jit
     from autosched.tuning import TuneResult
@@ -82,7 +82,7 @@ _HOME = {
     "Target": "autosched.target",
     "TuneResult": "autosched.tuning",
     "Workload": "autosched.space.workload",
-    "ask_and_tell": "autosched.asking",
+    "ask_and_tell": "autosched.study",
     "build": "autosched.front",
     "build_kernel": "autosched.kernels",
     "device": "autosched.runtime.device",

@@ -1,4 +1,4 @@
-"""Samples without disturbance. Noise only ever adds time, so the fastest of many short readings is the program's own.
+"""Samples of times without what disturbed them. Noise only ever adds time: the fastest of many short readings is kept.
 
 On a busy machine, run times have two modes: a thread had its core, or it waited for it for a slice of the scheduler's,
 some milliseconds. A mean is of neither mode, a median of the more frequent one.

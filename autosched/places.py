@@ -1,4 +1,4 @@
-"""The user's own folders: what is remembered there outlives a run and is nobody else's."""
+"""The user's own folders, locks on files, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -88,20 +88,22 @@ def write_whole(
     write: Callable[[IO[bytes]], object],
     *,
     replace: bool = True,
-    private: bool = False,
+    mode: int | None = None,
     parents: bool = True,
 ) -> bool:
     """Write a file so that nobody sees a part of it; returns whether it was written.
 
-    A file that exists is kept unless `replace`. `private`: nobody but the user may read it; else the umask says who
-    may. `parents`: folders that are not there are made. Raises OSError.
+    A file that exists is kept unless `replace`. `mode`: its permissions, which the umask decides otherwise.
+    `parents`: folders that are not there are made. Raises OSError.
     """
     if parents:
         file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.parent / f".{file.name}.{secrets.token_hex(6)}"
-    handle = os.open(temporary, open_flags("WRONLY", "CREAT", "EXCL", "BINARY"), 0o600 if private else 0o666)
+    handle = os.open(temporary, open_flags("WRONLY", "CREAT", "EXCL", "BINARY"), 0o666 if mode is None else 0o600)
     try:
         with os.fdopen(handle, "wb") as out:
+            if mode is not None:
+                os.chmod(temporary, mode)
             write(out)
         if replace:
             os.replace(temporary, file)

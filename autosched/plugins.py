@@ -1,4 +1,4 @@
-"""Plug-ins found by name: built in, by an entry point of an installed package, or in a file.
+"""Plug-ins found by name, built in, by an entry point of an installed package, or in a file; and running such files.
 
     guided                      a key of the table of built-in classes
     annealing                   an entry point of the group, from any installed package
@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from autosched.errors import AutoschedError, UsageError, clipped, did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,16 @@ class PluginKind:
 def plugin_names(kind: PluginKind) -> dict[str, str]:
     """Name -> origin, of all that need no path. Loads nothing."""
     names = dict.fromkeys(kind.builtins, "built in")
-    for point in importlib.metadata.entry_points(group=kind.group):
+    for point in _entry_points(kind):
         package = point.dist.name if point.dist is not None else point.value
         names.setdefault(point.name, f"plug-in of {package}")
     return names
+
+
+def _entry_points(kind: PluginKind) -> Iterable[EntryPoint]:
+    import importlib.metadata  # takes long, and most programs never ask
+
+    return importlib.metadata.entry_points(group=kind.group)
 
 
 def load_class(kind: PluginKind, name: str) -> Callable[..., Any]:
@@ -153,7 +161,7 @@ def _unlike(value: Any, default: Any) -> str:
 
 
 def _from_entry_point(kind: PluginKind, name: str) -> Any:
-    for point in importlib.metadata.entry_points(group=kind.group):
+    for point in _entry_points(kind):
         if point.name == name:
             try:
                 return point.load()
@@ -185,20 +193,26 @@ def _from_file(kind: PluginKind, name: str, path: str, attribute: str) -> Any:
 
 
 def _execute(kind: PluginKind, name: str, file: Path) -> ModuleType:
-    # The digest keeps two files of one name apart; the module is registered because dataclasses
-    # and pickling look their module up.
+    # The digest keeps two files of one name apart.
     digest = hashlib.sha256(str(file).encode()).hexdigest()[:8]
-    module_name = f"autosched_plugin_{file.stem}_{digest}"
-    spec = importlib.util.spec_from_file_location(module_name, file)
+    try:
+        return run_file(file, f"autosched_plugin_{file.stem}_{digest}")
+    except Exception as error:
+        raise _error(kind, name, f"{file} cannot be imported: {_told(error)}") from error
+
+
+def run_file(file: Path, name: str) -> ModuleType:
+    """The module that a user's Python file makes, which is run; it is registered under a name, by which dataclasses
+    and pickling look it up. Raises ImportError where it does not end in .py, and what its code raises."""
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise _error(kind, name, f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+        raise ImportError(f"{file} does not end in .py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[module_name]
-        raise _error(kind, name, f"{file} cannot be imported: {_told(error)}") from error
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
     return module
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypedDict, TypeVar
 
-from autosched.errors import check_seed, expect
+from autosched.errors import check_positive, check_seed, expect
 from autosched.measure.protocol import MeasureOptions as MeasureOptions
 from autosched.options import option
 from autosched.space import SPACES
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """The options of a search, which `tune` explains.
+    """The options of a search: `tune`, `tune_tasks` and `tune_sizes` take each of them by its name.
 
     `strategy_options` and `measure` are None for none, and for the defaults.
     """
@@ -57,12 +61,49 @@ class SearchOptions:
     records: str | Path | None = None
     measure: MeasureOptions | None = None
 
+    @classmethod
+    def of(cls, function: str, given: SearchKeywords) -> SearchOptions:
+        """Those given to the function of this name. Raises TypeError for other names, UsageError as `check` does."""
+        for name in given.keys() - {f.name for f in fields(cls)}:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+        options = cls(**given)
+        options.check(function)
+        return options
+
     def check(self, function: str) -> None:
         """Raise UsageError for values that the function of this name cannot take."""
         check_seed(self.seed)
+        check_positive(function, patience=self.patience)
         chosen, measure = self.strategy_options, self.measure
         is_options = chosen is None or (isinstance(chosen, Mapping) and all(isinstance(name, str) for name in chosen))
         expect(chosen, "a dictionary of options", is_options, f"{function}(strategy_options=..)")
         expect(self.rules, "a list of rules", isinstance(self.rules, (list, tuple)), f"{function}(rules=..)")
         is_measure = measure is None or isinstance(measure, MeasureOptions)
         expect(measure, "MeasureOptions", is_measure, f"{function}(measure=..)")
+
+
+class SearchKeywords(TypedDict, total=False):
+    """The fields of `SearchOptions` for the signature of a function that takes all of them, `**search`."""
+
+    strategy: str
+    strategy_options: Mapping[str, Any] | None
+    model: str
+    space: str
+    rules: Sequence[Any]
+    transfer: bool
+    seed: int
+    patience: int | None
+    records: str | Path | None
+    measure: MeasureOptions | None
+
+
+def spelled_out(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, of which `help` and `inspect.signature` show the options in place of `**search`."""
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
+        for f in fields(SearchOptions)
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return function

@@ -28,11 +28,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Kind:
-    """The facts that all targets of one kind share. `device_type` is DLPack's number for where the code runs."""
+    """The facts that all targets of one kind share."""
 
     what: str
     keys: tuple[str, ...]
-    device_type: int
     options: dict[str, Option]
     #: whether loops are bound to work-groups and work-items rather than to CPU threads
     is_gpu_style: bool = False
@@ -64,7 +63,6 @@ KINDS: dict[str, Kind] = {
     "llvm": Kind(
         "this machine's CPU, through LLVM",
         ("cpu",),
-        1,
         {
             "mcpu": Option("CPU name, default the host's"),
             "mattr": Option("features such as +avx2,-avx512f", "list"),
@@ -75,7 +73,6 @@ KINDS: dict[str, Kind] = {
     "c": Kind(
         "C source with OpenMP, compiled by the system's C compiler",
         ("cpu",),
-        1,
         {
             "mcpu": Option("CPU name as the compiler knows it, default native"),
             "std": Option(
@@ -87,14 +84,12 @@ KINDS: dict[str, Kind] = {
     "opencl": Kind(
         "an OpenCL device: a GPU, or the CPU through PoCL",
         ("opencl", "gpu"),
-        4,
         {"device": Option("part of the device's or platform's name, or its index in `doctor`"), **_GPU},
         is_gpu_style=True,
     ),
     "cuda": Kind(
         "an NVIDIA GPU; its source can be had without one",
         ("cuda", "gpu"),
-        2,
         {
             "arch": Option("what to compile for, such as sm_80; default the device's"),
             "device": Option("the device's number, default 0"),
@@ -243,10 +238,6 @@ class Target:
     def __exit__(self, *_: object) -> None:
         _entered.set(_entered.get()[:-1])
 
-    @staticmethod
-    def list_kinds() -> list[str]:
-        return list(KINDS)
-
     def with_limits(self, **limits: int) -> Target:
         """This target on a device with these limits, which options such as `max_threads_per_block` lower."""
         merged = {**self.limits, **limits}
@@ -259,9 +250,6 @@ class Target:
     def as_strict(self) -> Target:
         """This target with the option `strict`."""
         return self if self.strict else Target(self, strict=True)
-
-    def with_host(self, host: TargetLike) -> Target:
-        return Target(kind=self.kind, options=self.options, limits=self.limits, host=host)
 
     # -- as text and data ---------------------------------------------------------------------
     def __str__(self) -> str:
@@ -315,10 +303,6 @@ class Target:
         return self._list("mattr")
 
     @property
-    def libs(self) -> list[str]:
-        return self._list("libs")
-
-    @property
     def model(self) -> str:
         return self.options.get("model", "unknown")
 
@@ -341,16 +325,6 @@ class Target:
     def num_threads(self) -> int:
         """CPU threads a parallel loop uses."""
         return int(self.options.get("threads", cpu_count()))
-
-    @property
-    def num_cores(self) -> int:
-        """`num_threads` by TVM's name."""
-        return self.num_threads
-
-    @property
-    def max_num_threads(self) -> int:
-        """Threads that work together: work-items of a work-group, or of a CPU all its threads."""
-        return self.max_threads_per_block if self.is_gpu_style else self.num_threads
 
     @property
     def max_threads_per_block(self) -> int:
@@ -376,10 +350,6 @@ class Target:
     def is_cpu(self) -> bool:
         """Whether the cores of a CPU run the loops. Of OpenCL, tasks of `parallel` loops are work-groups there."""
         return not self.is_gpu_style or bool(self.limits.get("is_cpu"))
-
-    def get_target_device_type(self) -> int:
-        """DLPack's number for the kind of device: 1 a CPU, 4 OpenCL."""
-        return KINDS[self.kind].device_type
 
     def _list(self, name: str) -> list[str]:
         return [x for x in self.options.get(name, "").split(",") if x]

@@ -135,10 +135,6 @@ def _waits(s: Stmt) -> bool:
     return any(isinstance(x, Barrier) for x in walk(s))
 
 
-def _loops(s: Stmt) -> bool:
-    return any(isinstance(x, For | While) for x in walk(s))
-
-
 def _always_runs(s: For) -> bool:
     return s.extent.op == "const" and s.extent.value > 0
 

@@ -6,14 +6,8 @@
 Ends may be infinite. Rules hold for negative numbers and for divisors of either sign; a division by zero gives 0, as
 everywhere. A rule never looks at two occurrences of one variable together.
 
-What needs more than numbers has a domain of its own:
-
-- `ir.prove` bounds variables by polynomials over sizes and knobs and eliminates them one by one, so that
-  `x - x//2*2` is 0 or 1 and `n - 1 < n` holds for every n.
-- `lowering.bounds` keeps regions: ends are polynomials over the loops around, and the width must not mention them.
-- the import shim hands out sets with expressions as ends.
-- `codegen.index_range` bounds magnitudes by polynomials over the sizes of a call, evaluated when it is made.
-- `space.points` has ends that are evaluated for each state of a search.
+What needs more than numbers has a domain of its own: the table in `docs/architecture.md` says which answers what. The
+import shim hands out sets with expressions as ends.
 """
 
 from __future__ import annotations

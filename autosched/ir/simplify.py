@@ -332,6 +332,12 @@ class Analyzer(Prover):
         result = self.simplify(condition)
         return result.op == "const" and bool(result.value)
 
+    def is_within(self, index: Expr, extent: Expr, last: Expr | None = None) -> bool:
+        """Whether the ranges alone imply `0 <= index < extent`, or `0 <= index` and `last < extent`."""
+        p = self.poly(index)
+        q = p if last is None else self.poly(last)
+        return self.prove_nonneg(p) and self.prove_nonneg(self.poly(extent) - q - 1)
+
 
 class _Free(threading.local):
     """An analyzer for each thread: while it answers, it knows how deep in a proof it is."""

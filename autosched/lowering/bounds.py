@@ -473,8 +473,7 @@ def _reads_stay_inside(real: Realization, axis: Expr, value: Expr, an: Analyzer)
         for index, extent in zip(e.args, e.value.shape, strict=True):
             if axis not in variables(index):
                 continue
-            at = substitute(index, {axis: value})
-            if not (an.prove(compare("ge", at, 0)) and an.prove(compare("lt", at, extent))):
+            if not an.is_within(substitute(index, {axis: value}), extent):
                 return False
     return True
 

@@ -375,7 +375,4 @@ _DIVISIONS = ("div", "floordiv", "floormod", "truncdiv", "truncmod")
 
 def _is_inside(buffer: Buffer, indices: Sequence[Expr], an: Analyzer) -> bool:
     sizes = buffer.shape if len(indices) == len(buffer.shape) else (buffer.elements,)  # flat, of several dimensions
-    return len(indices) == len(sizes) and all(
-        is_index(i) and an.prove_nonneg(an.poly(i)) and an.prove_nonneg(an.poly(n) - an.poly(i) - 1)
-        for i, n in zip(indices, sizes, strict=True)
-    )
+    return len(indices) == len(sizes) and all(is_index(i) for i in indices) and all(map(an.is_within, indices, sizes))

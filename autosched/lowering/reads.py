@@ -238,16 +238,15 @@ class _Ranges(Analyzer):
             start = self.poly(a.min)
             self.bind(a.var, start, start + extent - 1)
 
-    def is_within(self, index: Expr, extent: Expr) -> bool:
-        """Return whether `0 <= index < extent` is proven."""
+    def is_inside(self, index: Expr, extent: Expr) -> bool:
+        """Also of one that is chosen, where each choice is inside under its condition."""
         if index.op in CHOICES:
             c, a, b = index.args
             with self.assuming(c):
-                holds = self.is_within(a, extent)
+                holds = self.is_inside(a, extent)
             with self.assuming(logical_not(c)):
-                return holds and self.is_within(b, extent)
-        p = self.poly(index)
-        return self.prove_nonneg(p) and self.prove_nonneg(self.poly(extent) - p - 1)
+                return holds and self.is_inside(b, extent)
+        return super().is_within(index, extent)
 
 
 class _Domain:
@@ -262,7 +261,7 @@ class _Domain:
 
     def keeps_inside(self, i: _Index) -> bool:
         """Return whether the index is inside wherever its guards hold."""
-        if _is_evident(i.index, i.extent, i.guards, self._axes) or self._ranges.is_within(i.index, i.extent):
+        if _is_evident(i.index, i.extent, i.guards, self._axes) or self._ranges.is_inside(i.index, i.extent):
             return True
         return _under(i.guards, i, self._ranges) if i.guards else False
 
@@ -288,7 +287,7 @@ def _is_evident(index: Expr, extent: Expr, guards: Sequence[Expr], axes: Mapping
 
 def _under(guards: tuple[Expr, ...], i: _Index, an: _Ranges) -> bool:
     if not guards:
-        return an.is_within(i.index, i.extent)
+        return an.is_inside(i.index, i.extent)
     with an.assuming(guards[0]):
         return _under(guards[1:], i, an)
 

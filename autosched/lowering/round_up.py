@@ -7,11 +7,11 @@ i is read as `min(i, last)`. Where all reads stay inside anyway, no index is cla
 from __future__ import annotations
 
 from autosched.errors import ScheduleError
-from autosched.ir.expr import Expr, compare, is_const, variables
+from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Require
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import post_order
 from autosched.schedule.loop import covered_extents, loop_extents
 from autosched.schedule.primitives.loops import divides
 from autosched.schedule.schedule import Constraint, Schedule
@@ -31,10 +31,7 @@ def reads_fit(stage: Stage, body: tuple[Expr, ...], axis: IterVar, first: Expr, 
         for index, extent in zip(e.args, _room_of(stage, e), strict=True):
             if axis.var not in variables(index):
                 continue
-            ends = [substitute(index, {axis.var: at}) for at in (first, last)]
-            if index is not axis.var or not (
-                an.prove(compare("ge", ends[0], 0)) and an.prove(compare("lt", ends[1], extent))
-            ):
+            if index is not axis.var or not an.is_within(first, extent, last):
                 return False
     return True
 

@@ -17,7 +17,6 @@ import argparse
 import ctypes
 import gc
 import importlib
-import importlib.util
 import json
 import os
 import resource
@@ -34,6 +33,7 @@ from autosched.measure.frames import FrameError, read_frame, write_frame
 from autosched.measure.jobs import ArgumentArrays, Backend, CompilerBackend, Runner, build, describe
 from autosched.measure.proc import children
 from autosched.measure.protocol import Job
+from autosched.plugins import run_file
 from autosched.target import Target
 from autosched.te.rounding import Rounding
 
@@ -120,7 +120,7 @@ class _Service:
     def _configure(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
             for path in message.get("imports", ()):
-                _load_file(path)
+                run_file(Path(path), f"autosched_search_spaces.{Path(path).stem}")
             self._backend = make_backend(self._backend_name, message)
             if message["role"] == "runner":
                 self._runner = self._make_runner(message)
@@ -141,15 +141,6 @@ class _Service:
         return Runner(
             self._backend, arguments, lambda phase: self._send({"phase": phase}), verify_outputs=options["verify"]
         )
-
-
-def _load_file(path: str) -> None:
-    """Run a Python file of the user's, which registers call-backs, rules and intrinsics."""
-    name = f"autosched_search_spaces.{Path(path).stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
 
 
 def make_backend(name: str, message: dict[str, Any]) -> Backend:

@@ -16,18 +16,17 @@ import json
 import os
 import re
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 import numpy as np
 
 from autosched.errors import RecordError, expect
-from autosched.places import open_flags, try_lock, unlock
+from autosched.places import open_flags, try_lock, unlock, write_whole
 from autosched.records.record import MAX_LINE, Record, decode, encode
 
 #: Seconds to wait for another writer, which holds the lock for milliseconds unless it is stopped.
@@ -321,17 +320,13 @@ def _append_line(fd: int, line: bytes) -> None:
 
 def _replace(path: Path, data: bytes, mode: int) -> None:
     """Put a file of these bytes in place of another, so that a power cut leaves one of them. The lock is held."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            os.chmod(temporary, mode)
-            out.write(data)
-            out.flush()
-            datasync(out.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+
+    def write(out: IO[bytes]) -> None:
+        out.write(data)
+        out.flush()
+        datasync(out.fileno())
+
+    write_whole(path, write, mode=mode, parents=False)
     _sync_folder(path.parent)
 
 

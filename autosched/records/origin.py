@@ -59,7 +59,7 @@ def _key(make: bool = False) -> bytes | None:
             return _read(str(file), file.stat().st_mtime_ns)
         if not make:
             return None
-        write_whole(file, lambda out: out.write(secrets.token_bytes(_BYTES)), replace=False, private=True)
+        write_whole(file, lambda out: out.write(secrets.token_bytes(_BYTES)), replace=False, mode=0o600)
         return _read(str(file), file.stat().st_mtime_ns)
     except (OSError, RuntimeError):  # a folder that cannot be written, or no home
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autosched.errors import DeviceError, TargetError
-from autosched.target import Target, TargetLike, cpu_count
+from autosched.target import Target, TargetLike
 
 #: Packages whose versions can change what a time means.
 PACKAGES = ("autosched", "llvmlite", "numpy", "pyopencl", "pocl-binary-distribution")
@@ -275,7 +274,7 @@ class Device:
             )
         return found[self.device_id]
 
-    def _fact(self, *names: str) -> Any:
+    def fact(self, *names: str) -> Any:
         """The first of these facts that the driver knows, None without a driver or a device."""
         if not self.exist:
             return None
@@ -294,56 +293,16 @@ class Device:
 
     @property
     def device_name(self) -> str | None:
-        return host_cpu() if self.kind == "cpu" else self._fact("name")
+        return host_cpu() if self.kind == "cpu" else self.fact("name")
 
     @property
     def max_threads_per_block(self) -> int | None:
         """Most work-items of a work-group."""
-        return self._fact("max_work_group")
-
-    @property
-    def max_thread_dimensions(self) -> list[int] | None:
-        """Most work-items along each axis of a work-group."""
-        found = self._fact("max_work_items")
-        return None if found is None else list(found)
-
-    @property
-    def max_shared_memory_per_block(self) -> int | None:
-        """Bytes of shared memory of a work-group."""
-        return self._fact("shared_memory")
-
-    @property
-    def warp_size(self) -> int | None:
-        """Work-items that run in lockstep."""
-        return self._fact("preferred_multiple")
-
-    @property
-    def multi_processor_count(self) -> int | None:
-        """Compute units; of a CPU, those that this process may use."""
-        return cpu_count() if self.kind == "cpu" else self._fact("compute_units")
-
-    @property
-    def total_global_memory(self) -> int | None:
-        """Bytes of main memory."""
-        if self.kind == "cpu":
-            try:
-                return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-            except (AttributeError, ValueError):
-                return None
-        return self._fact("global_memory")
-
-    @property
-    def api_version(self) -> str | None:
-        return self._fact("version", "arch")
-
-    @property
-    def compute_version(self) -> str | None:
-        """Of a CUDA device, its architecture."""
-        return self._fact("arch")
+        return self.fact("max_work_group")
 
     @property
     def driver_version(self) -> str | None:
-        return self._fact("driver")
+        return self.fact("driver")
 
     def sync(self) -> None:
         """Wait until the device has done all its work. Calls of modules wait by themselves."""

@@ -92,10 +92,6 @@ class Module(CompiledFunction):
         """The name of the function that a call of the module runs."""
         return self.name
 
-    @property
-    def entry_func(self) -> CompiledFunction:
-        return self
-
     def __getitem__(self, name: str) -> CompiledFunction:
         """The function of that name. Raises NoFunction for one that there is not."""
         expect(name, "the name of a function", isinstance(name, str), "module[..]")
@@ -104,13 +100,6 @@ class Module(CompiledFunction):
         if name in self.ENTRY_NAMES:
             return self
         raise NoFunction(f"no function {name!r}", asked="module[...]", legal=f"functions: {', '.join(self.functions)}")
-
-    def get_function(self, name: str, query_imports: bool = False) -> CompiledFunction:
-        """The same as `module[name]`; there are no functions in imported modules to be asked for."""
-        return self[name]
-
-    def implements_function(self, name: str, query_imports: bool = False) -> bool:
-        return isinstance(name, str) and (name in self.functions or name in self.ENTRY_NAMES)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.functions)

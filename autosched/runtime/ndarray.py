@@ -62,9 +62,6 @@ class NDArray:
     def __repr__(self) -> str:
         return f"<NDArray {self.dtype}{list(self.shape)} on {self.device}>\n{self.numpy()!r}"
 
-    def same_as(self, other: object) -> bool:
-        return self is other
-
     def __reduce__(self) -> tuple[Any, tuple[Array, str]]:
         """Pickle as values, which go to the device of the same name again."""
         return _on_device, (self.numpy(), f"{self.device.kind}:{self.device.device_id}")
@@ -140,9 +137,6 @@ class NDArray:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device.device_type, self.device.device_id
-
-    def to_dlpack(self) -> Any:
-        return self.__dlpack__()
 
 
 class HostArray(np.ndarray[Any, Any]):

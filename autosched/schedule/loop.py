@@ -195,9 +195,6 @@ class Loop:
         """The values of an axis of the operation; of loops that primitives made, lowering knows."""
         return None if self.root is None else self.root.dom
 
-    def same_as(self, other: object) -> bool:
-        return self is other
-
     def __repr__(self) -> str:
         return self.full_name + self.mark
 

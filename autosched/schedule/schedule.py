@@ -22,9 +22,9 @@ from autosched.errors import (
 )
 from autosched.ir.expr import Expr, var, variables
 from autosched.ir.node import Unique, order
-from autosched.schedule import entities, scans
+from autosched.schedule import decisions, scans
 from autosched.schedule import kinds as K
-from autosched.schedule.entities import Filter, SplitBy
+from autosched.schedule.decisions import Filter, SplitBy
 from autosched.schedule.formulas import constraint_from_json, constraint_to_json, is_knob_name
 from autosched.schedule.kinds import MAX_FACTOR
 from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
@@ -100,7 +100,7 @@ class Schedule:
         self._stage_of: dict[Tensor, Stage] = {}
         self._by_name: dict[str, Stage] = {}
         self._lines: dict[tuple[str, ...], str] = {}  #: where a primitive, of a stage, for a loop was called last
-        self.entities: dict[str, Any] = {}  #: what define_split, define_reorder and define_annotate made
+        self.decisions: dict[str, Any] = {}  #: what define_split, define_reorder and define_annotate made
         self.definitions: dict[str, Any] = {}  #: of those, to tell another one of the same name
         self._choices: dict[str, Any] = {}
         self.choices_seen: dict[str, tuple[Any, ...]] = {}
@@ -174,11 +174,6 @@ class Schedule:
         name = handle.name if isinstance(handle, Tensor) else handle
         place = handle.value_index if isinstance(handle, Tensor) else 0
         return next((t for t in outputs if t.name == name), outputs[min(place, len(outputs) - 1)])
-
-    @property
-    def stage_map(self) -> dict[Operation, Stage]:
-        """Operation -> its stage, for operations that were replaced, too."""
-        return {t.op: stage for t, stage in self._stage_of.items()}
 
     # -- looking up -----------------------------------------------------------------------------
     def stage(self, handle: Stage | Tensor | Operation | str) -> Stage:
@@ -426,7 +421,9 @@ class Schedule:
         self.trace.append(Instruction("define_knob", "", (name, list(listed))))
         return knob.var
 
-    def define_split(self, name: str, loop: Any, policy: str = "factors", **options: Unpack[SplitBy]) -> entities.Split:
+    def define_split(
+        self, name: str, loop: Any, policy: str = "factors", **options: Unpack[SplitBy]
+    ) -> decisions.Split:
         """A split left to tuning: `.size` is (-1, NAME_1, ..), `.apply(stage, loop)` performs it.
 
         loop:     a loop, an axis, or a number of iterations
@@ -446,37 +443,37 @@ class Schedule:
         Raises ScheduleError where nothing is left to choose from. Where the number of iterations is a size
         of the program, the policies are `power2` with a max_factor, and `candidate`.
         """
-        return entities.define(self, "split", name, loop, policy, **options)
+        return decisions.define(self, "split", name, loop, policy, **options)
 
-    def define_reorder(self, name: str, loops: Sequence[Any], policy: str = "all", **options: Any) -> entities.Reorder:
+    def define_reorder(self, name: str, loops: Sequence[Any], policy: str = "all", **options: Any) -> decisions.Reorder:
         """An order of loops, each choice a sketch: `.perm` holds it, `.apply(stage, loops)` performs it.
 
         policy: `identity`; `all`; `interval_all`, of the loops from interval[0] up to interval[1]; `candidate`,
         a list of orders; `interleave` or `interleave_cuda`, of chains of loops `spatial` and `reduce`.
         """
-        return entities.define(self, "reorder", name, loops, policy, **options)
+        return decisions.define(self, "reorder", name, loops, policy, **options)
 
-    def define_annotate(self, name: str, loops: Sequence[Any], policy: str, **options: Any) -> entities.Annotate:
+    def define_annotate(self, name: str, loops: Sequence[Any], policy: str, **options: Any) -> decisions.Annotate:
         """Marks of loops, each choice a sketch: `.anns` holds them, `.apply(stage, loops)` performs them.
 
         policy: `none`, `unroll`, `vec`, and joined by underscores what any loop may be: `try_unroll_vec`, of
         which at most one is vectorized; `bind_gpu`, `bind_gpu_virtual`; `locate_cache`, `num_anchor` of them.
         """
-        return entities.define(self, "annotate", name, loops, policy, **options)
+        return decisions.define(self, "annotate", name, loops, policy, **options)
 
     def multi_filter(self, names: Sequence[str], fn: Filter, reason: str = "") -> None:
-        """Allow only candidates for which `fn` is true of the entities and knobs of these names.
+        """Allow only candidates for which `fn` is true of the decisions and knobs of these names.
 
         Called with what stands for open values: a comparison is a constraint, else it is asked about all combinations.
         """
-        entities.multi_filter(self, names, fn, reason)
+        decisions.multi_filter(self, names, fn, reason)
 
     def among(self, knobs: Sequence[Expr | str], rows: Iterable[Sequence[int]], reason: str = "") -> None:
         """Allow only candidates whose values of these knobs are, together, one of the rows.
 
         Raises ScheduleError where there are no rows, or one is not of values of the knobs.
         """
-        data = entities.among(self, knobs, rows, reason)
+        data = decisions.among(self, knobs, rows, reason)
         self.trace.append(Instruction("among", "", (*data, reason) if reason else data))
 
     def constrain(self, condition: Expr, reason: str = "") -> None:

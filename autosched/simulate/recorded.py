@@ -4,7 +4,7 @@ It offers what a real space offers to a strategy (`SpaceLike`), and `measure` in
 a trial draws from the samples that were taken of its point, noise and all. Points that were not
 measured are infeasible.
 
-The file is JSON, compressed by gzip; `recording.py` writes it, and docs/search.md describes it.
+The file is JSON, compressed by gzip; `recording.py` writes it, and docs/simulation.md describes it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, takewhile
-from typing import TypeVar
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variables
@@ -24,8 +23,6 @@ from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
-
-T = TypeVar("T")
 
 #: Points of a window of reductions that is written out, and terms of a sum of neighbours in a row.
 MAX_WINDOW, FEW_TERMS = 49, 8
@@ -60,7 +57,7 @@ class Access:
 
     def steps(self, axis: IterVar) -> tuple[int | None, ...]:
         """The distance that each index moves when the axis moves by one; None where that is no constant."""
-        return tuple(_step(i, axis.var) for i in self.indices)
+        return tuple(step_of(i, axis.var) for i in self.indices)
 
     def is_contiguous(self, axis: IterVar) -> bool:
         """Neighbours along the axis are neighbours in memory."""
@@ -73,7 +70,8 @@ class Access:
         return found[0] if len(found) == 1 and self.indices[found[0]] is axis.var else None
 
 
-def _step(index: Expr, v: Expr) -> int | None:
+def step_of(index: Expr, v: Expr) -> int | None:
+    """The distance that an index moves when a variable moves by one; None where that is no constant."""
     if index is v:
         return 1
     if v not in variables(index):
@@ -89,7 +87,7 @@ def blocks(stage: Stage, axis: IterVar) -> dict[int, bool]:
     B[j] = A[j // 40] * C[j % 40]   ->   {40: True}        B[i] = A[i*2 // 3] * C[i*2 % 3]   ->   {3: False}
     """
     n, indices = length(axis), [i for a in accesses(stage) for i in a.indices if axis.var in variables(i)]
-    if n is None or all(_step(i, axis.var) is not None for i in indices):
+    if n is None or all(step_of(i, axis.var) is not None for i in indices):
         return {}
     divisions = (e for e in post_order(indices) if e.op in ("floordiv", "floormod") and is_const(e.args[1]))
     lengths = {int(e.args[1].value) for e in divisions if axis.var in variables(e)}
@@ -100,10 +98,10 @@ def blocks(stage: Stage, axis: IterVar) -> dict[int, bool]:
         an.bind(outer, 0, n // d - 1)
         an.bind(inner, 0, d - 1)
         cut = [an.simplify(substitute(i, {axis.var: outer * d + inner})) for i in indices]
-        if all(_step(i, inner) is not None for i in cut):
+        if all(step_of(i, inner) is not None for i in cut):
             found[d] = True
         elif d <= MOST_PHASES and all(
-            _step(simplify(substitute(i, {inner: const(c)})), outer) is not None for i in cut for c in range(d)
+            step_of(simplify(substitute(i, {inner: const(c)})), outer) is not None for i in cut for c in range(d)
         ):
             found[d] = False
     return found
@@ -177,12 +175,27 @@ def accesses(stage: Stage) -> list[Access]:
     return reach.answers["accesses"]  # type: ignore[no-any-return]
 
 
+def bodies(stage: Stage) -> Iterator[tuple[tuple[Expr, ...], dict[Expr, Expr]]]:
+    """What a point of a stage computes: its own body and those of producers that are inlined there, each with the
+    places of its axes."""
+    yield stage.body, {}
+    for (tensor, indices), is_inlined in reach_of(stage).found.items():
+        if is_inlined:
+            source = stage.schedule.stage(tensor)
+            yield source.body, {a.var: i for a, i in zip(source.axis, indices, strict=True)}
+
+
+def cost(stage: Stage) -> int:
+    """Operations of one iteration of a stage's loops, with what is inlined there, in units of an addition."""
+    found = (e for body, _ in bodies(stage) for e in post_order(body) if not is_index(e))
+    return 1 + sum(max(1, round(OPS[e.op].flops)) for e in found if OPS[e.op].kind in WORK)
+
+
 def work(stage: Stage) -> int:
     """Operations of one iteration of a stage's loops, with what is inlined there; equal elements are computed once."""
     reach = reach_of(stage)
     if "work" not in reach.answers:
-        inlined = (stage.schedule.stage(tensor) for (tensor, _), is_inlined in reach.found.items() if is_inlined)
-        reach.answers["work"] = _operations(stage.body) + sum(_operations(source.body) for source in inlined)
+        reach.answers["work"] = sum(_operations(body) for body, _ in bodies(stage))
     return reach.answers["work"]  # type: ignore[no-any-return]
 
 

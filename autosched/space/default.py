@@ -15,18 +15,17 @@ scans, scatters   their free loops, for threads
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
 from autosched.ir.expr import OPS, Expr, const, floordiv, floormod, is_const, is_index, var, variables
 from autosched.ir.ops import CHOICES
-from autosched.ir.simplify import simplify
 from autosched.ir.visit import post_order, substitute
 from autosched.schedule.loop import Loop, leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
-from autosched.space.analysis import USUAL_LENGTH, WORK, Access, about, accesses, iterations
+from autosched.space.analysis import USUAL_LENGTH, Access, about, accesses, bodies, cost, iterations, step_of
 from autosched.space.features.memory import Machine
 from autosched.space.features.work import unclamped
 from autosched.space.reached import distinct_reads
@@ -164,7 +163,7 @@ def _free_loops(stage: Stage) -> list[Loop]:
 # -- reads ----------------------------------------------------------------------------------------
 
 
-def _step(read: Access, place: dict[Expr, Expr], along: Expr) -> int | None:
+def _distance(read: Access, place: dict[Expr, Expr], along: Expr) -> int | None:
     """How far apart in memory two elements are whose places differ by one along a variable, of which `place` tells
     the axes; None where that is no constant. Away from borders at which an index stands still."""
     address, stride = const(0), const(1)
@@ -173,8 +172,7 @@ def _step(read: Access, place: dict[Expr, Expr], along: Expr) -> int | None:
             return None
         address += substitute(_away_from_borders(i, place), place) * stride
         stride *= extent
-    moved = simplify(substitute(address, {along: along + 1}) - address)
-    return int(moved.value) if is_const(moved) else None
+    return step_of(address, along)
 
 
 def _away_from_borders(index: Expr, place: Iterable[Expr]) -> Expr:
@@ -216,9 +214,9 @@ def _inline_what_is_used_once(s: Schedule) -> None:
             readers.setdefault(source, []).append(x)
     for stage in s.stages:
         if _may_be_inlined(stage) and (reader := _only_reader(stage, readers.get(stage, []))) is not None:
-            found = [e for body, _ in _bodies(stage) for e in body]
+            found = [e for body, _ in bodies(stage) for e in body]
             has_math = any(OPS[e.op].kind == "math" for e in post_order(found))
-            if not (reader.reduce_axis and has_math) and _work(stage) + _work(reader) <= MOST_INLINED:
+            if not (reader.reduce_axis and has_math) and cost(stage) + cost(reader) <= MOST_INLINED:
                 stage.compute_inline()
 
 
@@ -248,26 +246,6 @@ def _only_reader(stage: Stage, readers: Sequence[Stage]) -> Stage | None:
     at = [i for i in found[0].args if not is_const(i)]
     places = [next((p for p, a in enumerate(axes) if a.var is i), -1) for i in at if i in {a.var for a in axes}]
     return reader if len(places) == len(at) and places == list(range(len(axes))) else None
-
-
-def _bodies(stage: Stage) -> Iterator[tuple[tuple[Expr, ...], dict[Expr, Expr]]]:
-    """What a point of a stage computes: its own body and those of producers that are inlined there, each with the
-    places of its axes."""
-    waiting: list[tuple[Stage, dict[Expr, Expr]]] = [(stage, {})]
-    while waiting:
-        x, at = waiting.pop()
-        yield x.body, at
-        for e in distinct_reads(x.body):
-            source = stage.schedule.stage(e.value)
-            if source.attach.kind == "inline":
-                places = (substitute(i, at) for i in e.args)
-                waiting.append((source, {a.var: i for a, i in zip(source.axis, places, strict=True)}))
-
-
-def _work(stage: Stage) -> int:
-    """Operations of one point, in units of an addition."""
-    found = (e for body, _ in _bodies(stage) for e in post_order(body) if not is_index(e))
-    return 1 + sum(max(1, round(OPS[e.op].flops)) for e in found if OPS[e.op].kind in WORK)
 
 
 # -- loops ----------------------------------------------------------------------------------------
@@ -320,10 +298,10 @@ def _row(stage: Stage, machine: Machine) -> _Row | None:
     axes = stage.axis[-inner:]
     along = var("along")
     place = _place(axes, along)
-    found = [(read, _step(read, place, along)) for read in accesses(stage)]
+    found = [(read, _distance(read, place, along)) for read in accesses(stage)]
     if any(step not in (0, 1) for _, step in found):
         return None
-    types = {e.dtype for body, _ in _bodies(stage) for e in post_order(body) if not is_index(e) and not e.dtype.is_bool}
+    types = {e.dtype for body, _ in bodies(stage) for e in post_order(body) if not is_index(e) and not e.dtype.is_bool}
     widest = max(t.bytes for t in {*types, *(t.dtype for t in stage.op.outputs)})
     register = max(1, machine.vector_bytes // widest)
     has_borders = _asks(stage, axes) or any(_away_from_borders(i, place) is not i for r, _ in found for i in r.indices)
@@ -344,7 +322,7 @@ def _place(axes: Sequence[IterVar], along: Expr) -> dict[Expr, Expr]:
 def _asks(stage: Stage, axes: Sequence[IterVar]) -> bool:
     """Whether a value depends on the place along some axes other than by what is read there."""
     asked = {a.var for a in axes}
-    for body, at in _bodies(stage):
+    for body, at in bodies(stage):
         inside = {v for v in at if variables(at[v]) & asked} if at else asked
         waiting, seen = list(body), set(body)
         while waiting:
@@ -361,9 +339,9 @@ def _asks(stage: Stage, axes: Sequence[IterVar]) -> bool:
 def _total_work(stage: Stage) -> int:
     if not isinstance(stage.op, ScanOp):
         reduced = SPAN if spans(stage) else iterations(stage.reduce_axis)
-        return _work(stage) * iterations(stage.axis) * reduced
+        return cost(stage) * iterations(stage.axis) * reduced
     steps = [x for x in stage.schedule.stages if stage.schedule.scans.step_of(x) is stage]
-    return sum(_work(x) * iterations((*x.axis, *x.reduce_axis)) for x in steps) * iterations([stage.op.scan_axis])
+    return sum(cost(x) * iterations((*x.axis, *x.reduce_axis)) for x in steps) * iterations([stage.op.scan_axis])
 
 
 def _in_vectors(stage: Stage, row: _Row, lanes: int) -> Loop:

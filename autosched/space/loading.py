@@ -5,15 +5,14 @@ A search-space file is the user's own Python code and is run; records never are.
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from autosched.errors import WorkloadError, did_you_mean, expect, raised_in
+from autosched.plugins import run_file
 from autosched.space.workload import WorkloadFunction
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -47,19 +46,12 @@ def _here() -> list[Path]:
 
 def load_file(path: Path) -> ModuleType:
     """Execute a Python file. Raises WorkloadError with the line where it fails."""
-    name = f"autosched_search_spaces.{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise WorkloadError("not a Python file", asked=str(path), legal="a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        return run_file(path, f"autosched_search_spaces.{path.stem}")
     except WorkloadError:
         raise
     except Exception as error:
         raise raised_in(f"loading {path}", error) from error
-    return module
 
 
 def _workloads_in(path: Path) -> dict[str, WorkloadFunction[...]]:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -27,8 +27,6 @@ from autosched.tracing import functions, indexing, ufuncs  # noqa: F401  # which
 from autosched.tracing.program import Program, Slot, described, is_plain, mapped, plain_array, restored, static, trace
 from autosched.tracing.traced import is_tracing
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Array = np.ndarray[Any, Any]
 
 #: seconds of search for functions that do not say, where it is set; never otherwise

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -47,7 +46,7 @@ from autosched.search import DEFAULT as STRATEGY
 from autosched.search import Candidate, Trial
 from autosched.search.guard import GuardedStrategy
 from autosched.search.predicted import outlooks
-from autosched.search_options import SearchOptions
+from autosched.search_options import SearchKeywords, SearchOptions, spelled_out
 from autosched.space.space import SearchSpace, sketching_until
 from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
@@ -66,26 +65,18 @@ from autosched.tuning.session import Session
 PATIENCE = 6.0
 
 
+@spelled_out
 def tune(
     what: Tunable | WorkloadFunction[...] | str,
     target: TargetLike = None,
     *,
-    space: str = "",
-    rules: Sequence[Any] = (),
     trials: int | None = 200,
     budget_s: float | None = None,
-    patience: int | None = None,
-    strategy: str = STRATEGY,
-    strategy_options: dict[str, Any] | None = None,
-    model: str = "xgb",
-    transfer: bool = True,
-    seed: int = 0,
-    records: str | Path | None = None,
     inputs: Sequence[np.ndarray] | None = None,
     sizes: dict[str, int] | None = None,
-    measure: MeasureOptions | None = None,
     ahead: bool | None = None,
     progress: Callable[[Event], None] | bool | None = None,
+    **search: Unpack[SearchKeywords],
 ) -> TuneResult:
     """Search for the fastest schedule of a workload on a target, and record what is learnt.
 
@@ -110,23 +101,19 @@ def tune(
     for the target, MeasureError when not even the default schedule runs. Ctrl-C ends the run with
     what was found so far and `interrupted` set; every finished trial is in the log.
     """
-    check_positive("tune", or_zero=("trials",), trials=trials, budget_s=budget_s, patience=patience)
+    options = SearchOptions.of("tune", search)
+    check_positive("tune", or_zero=("trials",), trials=trials, budget_s=budget_s)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune", legal="give at least one")
     workload = as_workload(what)
     check_tunable("tune", [workload], inputs=[inputs], progress=progress)
-    search = SearchOptions(
-        strategy=strategy, strategy_options=strategy_options, model=model, space=space, rules=rules, transfer=transfer,
-        seed=seed, patience=patience, records=records, measure=measure,
-    )  # fmt: skip
-    search.check("tune")
     to = workload.compiled_for(resolve_target(target))
     # Processes begin to load the compiler while this one prepares the search.
-    workers = take_workers(to, workload.adjusted(measure or MeasureOptions()), workload.backend)
+    workers = take_workers(to, workload.adjusted(options.measure or MeasureOptions()), workload.backend)
     try:
         with few_collections():
             run = Run(
-                workload, to, search, inputs=inputs, sizes=sizes, trials=trials, budget_s=budget_s, ahead=ahead,
+                workload, to, options, inputs=inputs, sizes=sizes, trials=trials, budget_s=budget_s, ahead=ahead,
                 workers=workers, say=listener(progress),
             )  # fmt: skip
             if trials == 0 and run.prior is not None:

@@ -1,6 +1,6 @@
 """`Session`: one search, whoever measures: a space, a strategy that says what to try, and a log of the outcomes.
 
-`tuning.run.Run` is a session with a measurer, `asking.Study` one whose candidates its caller measures.
+`tuning.run.Run` is a session with a measurer, `study.Study` one whose candidates its caller measures.
 """
 
 from __future__ import annotations

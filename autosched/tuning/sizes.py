@@ -14,18 +14,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
 from math import comb
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from autosched.building import as_workload
 from autosched.errors import UsageError, check_positive, expect, is_list_of
-from autosched.measure.protocol import MeasureOptions
 from autosched.records import Member, Record, describe, latest, new_id, regions, timestamp
 from autosched.runtime.device import resolve_target
-from autosched.search import DEFAULT as STRATEGY
-from autosched.search_options import SearchOptions
+from autosched.search_options import SearchKeywords, SearchOptions, spelled_out
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import TargetLike
 from autosched.tuning import playoff
@@ -161,6 +158,7 @@ class SizesResult:
         }  # fmt: skip
 
 
+@spelled_out
 def tune_sizes(
     what: Workload | WorkloadFunction[...] | str,
     sizes: Sequence[Mapping[str, int]],
@@ -172,18 +170,9 @@ def tune_sizes(
     trials: int | None = None,
     budget_s: float | None = None,
     round_trials: int = ROUND,
-    patience: int | None = None,
-    space: str = "",
-    rules: Sequence[Any] = (),
-    strategy: str = STRATEGY,
-    strategy_options: dict[str, Any] | None = None,
-    model: str = "xgb",
-    transfer: bool = True,
-    seed: int = 0,
-    records: str | Path | None = None,
-    measure: MeasureOptions | None = None,
     progress: Callable[[Event], None] | bool | None = None,
     watch: Callable[[int, Event], None] | None = None,
+    **search: Unpack[SearchKeywords],
 ) -> SizesResult:
     """Find one kernel, or a few, for a workload whose sizes are open, and record which is for which sizes.
 
@@ -201,24 +190,20 @@ def tune_sizes(
     Raises UsageError for arguments that cannot be meant, and what `tune` raises before it measures. Ctrl-C
     ends the run with what was found at each size, no kernels chosen, and `interrupted` set.
     """
+    options = SearchOptions.of("tune_sizes", search)
     w = as_workload(what)
     asked = f"tune_sizes({getattr(w, 'name', w)})"
     if not isinstance(w, Workload):
         raise UsageError("it has no sizes to tune over", asked=asked, legal="a workload, with symbolic shapes")
     check_tunable("tune_sizes", [w], inputs=(), progress=progress, watch=watch)
-    search = SearchOptions(
-        strategy=strategy, strategy_options=strategy_options, model=model, space=space, rules=rules, transfer=transfer,
-        seed=seed, patience=patience, records=records, measure=measure,
-    )  # fmt: skip
-    search.check("tune_sizes")
     check_positive("tune_sizes", or_none=False, kernels=kernels, round_trials=round_trials)
     inputs, weights = _checked(w, sizes, weights, tolerance, asked)
     limit = TRIALS * len(sizes) if trials is None and budget_s is None else trials
-    check_positive("tune_sizes", trials=limit, budget_s=budget_s, patience=patience)
+    check_positive("tune_sizes", trials=limit, budget_s=budget_s)
     tell, to = listener(progress), resolve_target(target)
     names = [f"{w!r} at {_spell(at)}" for at in sizes]
     each = [(name, w, arrays, x) for name, arrays, x in zip(names, inputs, weights, strict=True)]
-    tasks = begin(each, to, search, round_trials, tell, watch)
+    tasks = begin(each, to, options, round_trials, tell, watch)
     scheduler = Scheduler(tasks, "gradient", partial(_geometric_mean, weights), limit, budget_s, tell, may_skip=False)
     scheduler.playoff_s = SELECTION_S
     selection = _Selection(tasks, weights, kernels, tolerance)

@@ -16,18 +16,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from autosched.building import as_workload
 from autosched.errors import UsageError, check_positive, expect
 from autosched.garbage import few_collections
-from autosched.measure.protocol import MeasureOptions
 from autosched.runtime.device import resolve_target
-from autosched.search import DEFAULT as STRATEGY
-from autosched.search_options import SearchOptions
+from autosched.search_options import SearchKeywords, SearchOptions, spelled_out
 from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
@@ -119,6 +116,7 @@ class TaskRun:
         )
 
 
+@spelled_out
 def tune_tasks(
     tasks: Sequence[Tunable | WorkloadFunction[...] | str],
     target: TargetLike = None,
@@ -129,19 +127,10 @@ def tune_tasks(
     trials: int | None = None,
     budget_s: float | None = None,
     round_trials: int = ROUND,
-    patience: int | None = None,
-    space: str = "",
-    rules: Sequence[Any] = (),
-    strategy: str = STRATEGY,
-    strategy_options: dict[str, Any] | None = None,
-    model: str = "xgb",
-    transfer: bool = True,
-    seed: int = 0,
-    records: str | Path | None = None,
     inputs: Sequence[Sequence[np.ndarray] | None] | None = None,
-    measure: MeasureOptions | None = None,
     progress: Callable[[Event], None] | bool | None = None,
     watch: Callable[[int, Event], None] | None = None,
+    **search: Unpack[SearchKeywords],
 ) -> TasksResult:
     """Tune several workloads under one budget, and record what is learnt.
 
@@ -159,25 +148,21 @@ def tune_tasks(
     from the records of the others of the same operator. Raises UsageError for arguments that cannot be meant, and what
     `tune` raises before it measures. Ctrl-C ends the run with what was found so far, and `interrupted` set.
     """
+    options = SearchOptions.of("tune_tasks", search)
     weights = _checked(tasks, weights, policy)
     expect(objective, "a function of seconds", objective is None or callable(objective), "tune_tasks(objective=..)")
     is_inputs = inputs is None or (isinstance(inputs, (list, tuple)) and len(inputs) == len(tasks))
     expect(inputs, "a list of arrays, or None, for each task", is_inputs, "tune_tasks(inputs=..)")
     workloads = [as_workload(what) for what in tasks]
     check_tunable("tune_tasks", workloads, inputs=inputs or (), progress=progress, watch=watch)
-    search = SearchOptions(
-        strategy=strategy, strategy_options=strategy_options, model=model, space=space, rules=rules, transfer=transfer,
-        seed=seed, patience=patience, records=records, measure=measure,
-    )  # fmt: skip
-    search.check("tune_tasks")
     check_positive("tune_tasks", or_none=False, round_trials=round_trials)
-    check_positive("tune_tasks", trials=trials, budget_s=budget_s, patience=patience)
+    check_positive("tune_tasks", trials=trials, budget_s=budget_s)
     if trials is None and budget_s is None:
         raise UsageError("neither trials nor budget_s is limited", asked="tune_tasks", legal="give at least one")
     tell, to = listener(progress), resolve_target(target)
     all_inputs = [None] * len(tasks) if inputs is None else inputs
     each = [(repr(w), w, arrays, weight) for w, arrays, weight in zip(workloads, all_inputs, weights, strict=True)]
-    made = begin(each, to, search, round_trials, tell, watch)
+    made = begin(each, to, options, round_trials, tell, watch)
     return Scheduler(made, policy, objective, trials, budget_s, tell).go()
 
 

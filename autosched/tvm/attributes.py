@@ -263,7 +263,8 @@ def same_as(one: Any, other: Any) -> bool:
     return one is other
 
 
-for _cls in (Block, Buffer, Function, IRModule, Module, PrimFunc, Schedule, Stage, Target, *get_args(Stmt)):
+_NODES = (Block, Buffer, Function, IRModule, Loop, Module, NDArray, PrimFunc, Schedule, Stage, Target)
+for _cls in (*_NODES, *get_args(Stmt)):
     attach(_cls, same_as=same_as)
 
 # -- stages -------------------------------------------------------------------------------------------
@@ -439,7 +440,7 @@ def _innermost(s: Schedule, members: set[Stage], besides: Group | None = None) -
 @_of(Stage)
 def origin_op(s: Stage) -> Operation:
     """The operation by which the caller knows a stage."""
-    known = [op for op, stage in s.schedule.stage_map.items() if stage is s]
+    known = [op for op, stage in stage_map(s.schedule).items() if stage is s]
     return known[0] if known else s.tensor.op
 
 
@@ -513,6 +514,12 @@ def normalize(s: Schedule) -> Schedule:
     return s
 
 
+@_of(Schedule)
+def stage_map(s: Schedule) -> dict[Operation, Stage]:
+    """Operation -> its stage, for operations that were replaced, too."""
+    return {t.op: stage for t, stage in s._stage_of.items()}
+
+
 attach(Schedule, normalize=normalize)
 
 # -- modules ------------------------------------------------------------------------------------------
@@ -541,5 +548,13 @@ attach(
 # -- compiled functions and arrays --------------------------------------------------------------------
 
 Module.ENTRY_NAMES.add("__tvm_main__")
-attach(NDArray, ctx=alias("device"))
+attach(
+    Module,
+    entry_func=property(lambda module: module),
+    get_function=lambda module, name, query_imports=False: module[name],
+    implements_function=lambda module, name, query_imports=False: (
+        isinstance(name, str) and (name in module.functions or name in module.ENTRY_NAMES)
+    ),
+)
+attach(NDArray, ctx=alias("device"), to_dlpack=lambda array: array.__dlpack__())
 attach(DType, itemsize=lambda of: of.bytes)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from autosched.errors import DeviceError
+from autosched.ir.attached import attach
 from autosched.runtime.device import Device
 from autosched.runtime.device import device as known
+from autosched.target import cpu_count
 
 #: kinds of devices of TVM's that this package has no code for -> their number
 OTHERS = {"aocl": 5, "aocl_sw_emu": 5, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10}
@@ -38,3 +41,30 @@ def device(dev: str | Device, dev_id: int = 0) -> Device:
     if name == "sdaccel":  # OpenCL, for Xilinx
         return known("opencl", dev_id)
     return OtherDevice(name, dev_id) if name in OTHERS else known(dev, dev_id)
+
+
+def _most_items(dev: Device) -> list[int] | None:
+    found = dev.fact("max_work_items")
+    return None if found is None else list(found)
+
+
+def _memory(dev: Device) -> int | None:
+    """Bytes of main memory."""
+    if dev.kind != "cpu":
+        return dev.fact("global_memory")  # type: ignore[no-any-return]
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):
+        return None
+
+
+attach(
+    Device,
+    api_version=property(lambda dev: dev.fact("version", "arch")),
+    compute_version=property(lambda dev: dev.fact("arch")),
+    max_shared_memory_per_block=property(lambda dev: dev.fact("shared_memory")),
+    max_thread_dimensions=property(_most_items),
+    multi_processor_count=property(lambda dev: cpu_count() if dev.kind == "cpu" else dev.fact("compute_units")),
+    total_global_memory=property(_memory),
+    warp_size=property(lambda dev: dev.fact("preferred_multiple")),
+)

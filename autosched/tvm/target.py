@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosched.ir.attached import attach
+from autosched.ir.attached import alias, attach
+from autosched.runtime.device import device
+from autosched.target import KINDS, TargetLike
 from autosched.target import Target as Target
 from autosched.target import TargetKind as TargetKind
 from autosched.tvm._missing import missing
@@ -72,7 +74,26 @@ class TargetFeatures:
             raise AttributeError(name)
 
 
-attach(Target, features=property(TargetFeatures))
+def with_host(target: Target, host: TargetLike) -> Target:
+    """The same target, called from code for `host`."""
+    return Target(kind=target.kind, options=target.options, limits=target.limits, host=host)
+
+
+def _max_num_threads(target: Target) -> int:
+    """Threads that work together: work-items of a work-group, or of a CPU all its threads."""
+    return target.max_threads_per_block if target.is_gpu_style else target.num_threads
+
+
+attach(
+    Target,
+    features=property(TargetFeatures),
+    with_host=with_host,
+    list_kinds=staticmethod(lambda: list(KINDS)),
+    libs=property(lambda target: [x for x in target.options.get("libs", "").split(",") if x]),
+    num_cores=alias("num_threads"),
+    max_num_threads=property(_max_num_threads),
+    get_target_device_type=lambda target: device(target.kind).device_type,
+)
 
 
 def cuda(model: str = "unknown", arch: str | None = None, options: str = "") -> Target:

@@ -61,11 +61,10 @@ def _place_inside(stage: Stage, read: Expr, own: dict[Expr, IterVar]) -> list[Ex
         an.bind(a.var, a.min, a.min + a.extent - 1)
     place = []
     for i, length in zip(read.args, read.value.shape, strict=True):
-        p = an.poly(i) if is_index(i) else None
-        if p is None or not (an.prove_nonneg(p) and an.prove_nonneg(an.poly(length) - p - 1)):
+        if not (is_index(i) and an.is_within(i, length)):
             raise Illegal(
                 f"{stage.name} may read outside of {read.value.name}, at {i!r} of {length!r}",
                 "indices that stay inside without a condition: a padded tensor of its own",
             )
-        place.append(i if i.op == "var" else an.expr(p))
+        place.append(i if i.op == "var" else an.expr(an.poly(i)))
     return place

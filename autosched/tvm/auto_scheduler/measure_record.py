@@ -36,6 +36,7 @@ from autosched.tvm.auto_scheduler.measure import (
 )
 from autosched.tvm.auto_scheduler.transform_step import step_from_json
 from autosched.tvm.auto_scheduler.utils import calc_workload_dis_factor, decode_workload_key
+from autosched.tvm.target import with_host
 from autosched.tvm.tuning_common import ERROR_NUMBERS, decoded, logged_target, seconds_of
 
 #: the version of Ansor's lines that is written, and all that are read
@@ -105,7 +106,7 @@ def _task(
     params = None if hardware is None else HardwareParams(*(int(n) for n in hardware))
     to = logged_target(target)
     if host and isinstance(to, Target):
-        to = to.with_host(host)
+        to = with_host(to, host)
     return LoggedTask(workload_key, to, params, host, int(layout), tuple(map(str, names)))
 
 

@@ -54,6 +54,7 @@ from autosched.tvm.auto_scheduler.workload_registry import (
     register_workload_tensors,
 )
 from autosched.tvm.driver import build
+from autosched.tvm.target import with_host
 from autosched.tvm.tuning_common import local_pair, log_note, options_of
 
 _logger = logging.getLogger("auto_scheduler")
@@ -121,7 +122,7 @@ class SearchTask:
             target = Target.current(allow_none=True)
         if target is None:
             raise UsageError("nothing says for what", asked="SearchTask", legal='target="llvm"')
-        made = Target(target) if target_host is None or target_host == "" else Target(target).with_host(target_host)
+        made = Target(target) if target_host is None or target_host == "" else with_host(Target(target), target_host)
         self.target = hardware_params.applied(made) if hardware_params is not None else made
         self.hardware_params = HardwareParams(target=self.target) if hardware_params is None else hardware_params
         self.layout_rewrite_option = LayoutRewriteOption(

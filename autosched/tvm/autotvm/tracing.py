@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from autosched.asking import Asked
 from autosched.errors import AutoschedError, NoValueYet, WorkloadError
 from autosched.ir.expr import const
 from autosched.ir.visit import post_order
 from autosched.records import Record
-from autosched.schedule.entities import knobs_of_sizes
+from autosched.schedule.decisions import knobs_of_sizes
 from autosched.schedule.schedule import Schedule, create_schedule, perform, shared_knobs
 from autosched.space.space import SearchSpace
 from autosched.space.workload import Template, Workload, WorkloadFunction
+from autosched.study import Asked
 from autosched.target import Target
 from autosched.te.graph_json import workload_key
 from autosched.te.tensor import ComputeOp, Graph

@@ -14,10 +14,10 @@ from math import inf
 from statistics import median
 from typing import Any
 
-from autosched.asking import Study, ask_and_tell
 from autosched.errors import UsageError
 from autosched.records import Record
 from autosched.search import Candidate, Trial
+from autosched.study import Study, ask_and_tell
 from autosched.tuning import Event, TrialDone, tune
 from autosched.tvm._missing import missing
 from autosched.tvm.autotvm.cost_model import XGBoostCostModel

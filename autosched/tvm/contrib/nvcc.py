@@ -70,7 +70,7 @@ def get_target_compute_version(target: Any = None) -> str:
         return f"{digits[:-1]}.{digits[-1]}"
     here = device("cuda")
     if here.exist:
-        return str(here.compute_version)
+        return str(here.fact("arch"))
     legal = 'tvm.target.Target("cuda -arch=sm_80")'
     raise UsageError("no CUDA device tells its capability", asked="get_target_compute_version", legal=legal)
 

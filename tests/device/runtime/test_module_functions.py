@@ -36,9 +36,7 @@ def test_functions_by_name(module: Module) -> None:
     assert module.entry_name == "one" and list(module) == ["one", "two"] and len(module) == 2
     np.testing.assert_array_equal(module(X), X + 1)
     np.testing.assert_array_equal(module["two"](X), X + 2)
-    np.testing.assert_array_equal(module.get_function("two")(X), X + 2)
-    assert module["one"] is module.entry_func is module["default_function"]
-    assert module.implements_function("two") and not module.implements_function("three")
+    assert module["one"] is module["default_function"] is module
     with pytest.raises(UsageError, match=r"(?s)no function 'three'.*functions: one, two"):
         module["three"]
     with pytest.raises(UsageError, match="there is no function"):

@@ -115,7 +115,7 @@ def test_memory_of_a_capsule_may_be_written() -> None:
     del x
     increment("llvm")(given, result)
     np.testing.assert_array_equal(out, X + 1)
-    np.testing.assert_array_equal(nd.from_dlpack(result.to_dlpack()).numpy(), X + 1)
+    np.testing.assert_array_equal(nd.from_dlpack(result).numpy(), X + 1)
 
 
 def test_memory_outlives_whoever_made_it() -> None:
@@ -201,14 +201,11 @@ def test_devices_by_name() -> None:
 
 def test_what_devices_say_of_themselves() -> None:
     host = device("cpu")
-    assert host.exist and host.device_name and host.multi_processor_count >= 1 and host.warp_size is None
+    assert host.exist and host.device_name
     host.sync()
     cl = device("opencl")
     info = opencl_runtime.find_device()
     assert cl.exist and cl.device_name == info.name and cl.max_threads_per_block == info.max_work_group
-    assert cl.max_shared_memory_per_block == info.shared_memory and cl.max_thread_dimensions == [*info.max_work_items]
-    assert cl.multi_processor_count == info.compute_units and cl.total_global_memory == info.global_memory
-    assert cl.api_version == info.version and cl.compute_version is None
     cl.sync()
 
 

@@ -53,6 +53,27 @@ def test_devices() -> None:
     assert out.shape == (2, 3)
 
 
+def test_what_devices_and_targets_say_of_themselves() -> None:
+    host, other = tvm.cpu(), tvm.device("vulkan")
+    assert host.multi_processor_count >= 1 and host.total_global_memory > 1 << 20 and host.warp_size is None
+    assert [other.max_thread_dimensions, other.max_shared_memory_per_block, other.compute_version] == [None] * 3
+    llvm, opencl = tvm.target.Target("llvm -num-cores=3 -libs=mkl,cblas"), tvm.target.Target("opencl")
+    assert llvm.num_cores == llvm.max_num_threads == 3 and llvm.libs == ["mkl", "cblas"]
+    assert tvm.target.Target("opencl -max_threads_per_block=64").max_num_threads == 64
+    assert (llvm.get_target_device_type(), opencl.get_target_device_type()) == (1, 4)
+    assert opencl.with_host(llvm) == tvm.target.Target("opencl", host=llvm) != opencl
+    assert {"llvm", "c", "opencl"} <= set(tvm.target.Target.list_kinds())
+
+
+def test_functions_of_a_module_and_capsules() -> None:
+    fadd = vector_add("llvm")
+    assert fadd.entry_func is fadd.get_function(fadd.entry_name) is fadd and fadd.same_as(fadd)
+    assert fadd.implements_function(fadd.entry_name) and not fadd.implements_function("other")
+    a = tvm.nd.array(np.arange(3, dtype="float32"))
+    np.testing.assert_array_equal(tvm.nd.from_dlpack(a.to_dlpack()).numpy(), a.numpy())
+    assert a.same_as(a) and not a.same_as(tvm.nd.array(a.numpy()))
+
+
 def test_views_share_memory() -> None:
     a = tvm.nd.array(np.arange(24, dtype="int32"))
     view = a._create_view((2, 4), relative_byte_offset=32)

@@ -16,7 +16,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.schedule.candidates import divisors, marks, orders, powers_of_two, split_sizes
-from autosched.schedule.entities import compute_caches, mark_by, reorder_by, split_by
+from autosched.schedule.decisions import compute_caches, mark_by, reorder_by, split_by
 
 get_factors, get_pow2s = divisors, powers_of_two
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import linecache
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -14,6 +14,7 @@ from autosched.errors import UsageError, check_path, named_file
 from autosched.ir.expr import Expr, is_const
 from autosched.ir.stmt import Allocate, Buffer, Evaluate, For, Let, Stmt
 from autosched.lowering.pipeline import lower_structure
+from autosched.plugins import run_file
 from autosched.schedule.schedule import Schedule
 from autosched.te.tensor import Tensor
 from autosched.tir.script import ScriptExpr, Statements, identifier
@@ -141,12 +142,9 @@ class HybridModule:
 
     def _define(self, file: str) -> Callable[..., Any]:
         text = self.get_source()
-        spec = importlib.util.spec_from_file_location("hybrid_script", file)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
         try:
-            spec.loader.exec_module(module)
-        except SyntaxError as error:
+            module = run_file(Path(file), "hybrid_script")
+        except (SyntaxError, ImportError) as error:
             raise UsageError(f"it is no Python: {error}", asked=file, legal="a hybrid script") from None
         functions = [f for f in vars(module).values() if inspect.isfunction(f)]
         if len(functions) != 1:

@@ -185,7 +185,7 @@ def compute_caches(
     return list(loops)
 
 
-#: tells which values may be combined, given one value of each entity or knob it was registered for
+#: tells which values may be combined, given one value of each decision or knob it was registered for
 Filter: TypeAlias = FunctionOf[Any, object]
 
 
@@ -209,15 +209,15 @@ def define(s: Schedule, kind: str, name: str, loops: Any, policy: str, **options
     definition = (kind, str(loops), policy, {k: str(v) for k, v in options.items() if not callable(v)})
     if s.definitions.setdefault(name, definition) != definition:
         raise _error(call, f"{name} is defined already, in another way", "another name")
-    if name not in s.entities:
+    if name not in s.decisions:
         makers: dict[str, Callable[..., Any]] = {"split": split, "reorder": reorder, "annotate": annotate}
         try:
-            s.entities[name] = makers[kind](s, name, loops, policy, **options)
+            s.decisions[name] = makers[kind](s, name, loops, policy, **options)
         except TypeError as error:
             if isinstance(error, UsageTypeError) and not isinstance(error, NoValueYet):
                 raise
             raise _error(call, str(error), f"options of define_{kind} and its policies") from None
-    return s.entities[name]
+    return s.decisions[name]
 
 
 def split(
@@ -365,7 +365,7 @@ def _names(value: Sequence[Sequence[Any]]) -> list[list[str]]:
 def multi_filter(s: Schedule, names: Sequence[str], fn: Filter, reason: str = "") -> None:
     """See `Schedule.multi_filter`."""
     call = f"multi_filter({list(names)!r})"
-    known = {**{k: v.var for k, v in s.knobs.items()}, **s.choices_made, **s.entities}
+    known = {**{k: v.var for k, v in s.knobs.items()}, **s.choices_made, **s.decisions}
     strange = next((n for n in names if n not in known), None)
     if strange is not None:
         raise _error(call, f"nothing is called {strange!r}", f"defined so far: {', '.join(known) or 'nothing'}")
@@ -373,7 +373,7 @@ def multi_filter(s: Schedule, names: Sequence[str], fn: Filter, reason: str = ""
 
 
 def _restrict(s: Schedule, call: str, what: Sequence[Any], fn: Filter, reason: str) -> None:
-    """Allow only what a function of entities and knobs passes: by its comparisons of open knobs, or as a list."""
+    """Allow only what a function of decisions and knobs passes: by its comparisons of open knobs, or as a list."""
     knobs = list(dict.fromkeys(v for x in what for v in _open(x)))
     count = prod(len(_rows_of(s, x)) for x in what)
     try:
@@ -403,7 +403,7 @@ def _open(x: Any) -> list[Expr]:
 
 
 def _rows_of(s: Schedule, x: Any) -> Sequence[Any]:
-    """The values that an entity or knob may have."""
+    """The values that a decision or knob may have."""
     if isinstance(x, Split):
         return x.rows
     return s.knobs[x.name].values if isinstance(x, Expr) else (x,)
