@@ -165,6 +165,13 @@ def block_names(s: Schedule) -> dict[Stage, str]:
 # -- modules ------------------------------------------------------------------------------------------
 
 
+class Functions(dict[GlobalVar, Any]):
+    """Functions by name; `items()` is a list, as programs for TVM index it."""
+
+    def items(self) -> list[tuple[GlobalVar, Any]]:  # type: ignore[override]
+        return list(super().items())
+
+
 class IRModule(Mapping[str, Any]):
     """Functions by name.
 
@@ -173,7 +180,7 @@ class IRModule(Mapping[str, Any]):
     """
 
     def __init__(self, functions: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
-        self.functions: dict[GlobalVar, Any] = {}
+        self.functions = Functions()
         self.attrs: dict[str, Any] = dict(attrs or {})
         for name, function in (functions or {}).items():
             self[name] = function
