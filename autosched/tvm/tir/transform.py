@@ -36,7 +36,7 @@ def _built_in(tvm_name: str, name: str) -> Callable[[], Pass]:
 Simplify = _built_in("Simplify", "simplify")
 LoopPartition = _built_in("LoopPartition", "partition")
 FlattenBuffer = _built_in("FlattenBuffer", "flatten")
-StorageFlatten = _built_in("StorageFlatten", "flatten")
+_storage_flatten = _built_in("StorageFlatten", "flatten")
 InjectVirtualThread = _built_in("InjectVirtualThread", "inject_vthreads")
 StorageRewrite = _built_in("StorageRewrite", "share_storage")
 UnrollLoop = _built_in("UnrollLoop", "unroll")
@@ -56,6 +56,11 @@ def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
         return p.function
 
     return serial
+
+
+def StorageFlatten(cache_line_size: int = 64, create_bound_attributes: bool = False) -> Pass:
+    """Return the pass `flatten` of the pipeline; lines of the cache and attributes make no difference to it."""
+    return _storage_flatten()
 
 
 def Apply(ftransform: Callable[[Function], Function]) -> Pass:

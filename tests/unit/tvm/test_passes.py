@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import autosched
-from autosched import te
+from autosched import te, tvm
 from autosched.errors import UsageError
 from autosched.ir.stmt import Allocate, For, Function, Store, walk
 from autosched.lowering.pipeline import PASSES, lower_structure
 from autosched.tir.module import IRModule
+from autosched.tvm import tir
 from autosched.tvm.instrument import PassTimingInstrument, PrintAfterAll, PrintBeforeAll, pass_instrument
 from autosched.tvm.tir.stmt_functor import ir_transform
 from autosched.tvm.transform import (
@@ -298,3 +299,10 @@ def test_contexts_nest_and_end() -> None:
             assert PassContext.current().opt_level == 3
         assert PassContext.current() is outer
     assert PassContext.current().config == {}
+
+
+def test_storage_flatten_takes_what_tvm_s_took() -> None:
+    s, args = program()
+    module = tvm.lower(s, args, simple_mode=True)
+    flat = [tir.transform.StorageFlatten(*given)(module)["main"] for given in ((), (64,), (64, True))]
+    assert all(len(x.indices) == 1 for f in flat for x in walk(f.body) if isinstance(x, Store))
