@@ -271,7 +271,7 @@ def copied(mod: PrimFunc | Mapping[str, Any]) -> dict[str, PrimFunc]:
     functions: dict[str, PrimFunc] = {}
     for name, function in (mod if isinstance(mod, Mapping) else {"main": mod}).items():
         if not isinstance(function, PrimFunc):
-            why = f"{name} is a {type(function).__name__}: it has no schedule"
+            why = getattr(function, "unread_because", f"{name} is a {type(function).__name__}: it has no schedule")
             legal = "te.create_prim_func([A, B]), or an IRModule of such functions"
             told = getattr(function, "attrs", {}).get("stages")  # of a function that was read from a script
             if told:
