@@ -306,3 +306,29 @@ def test_storage_flatten_takes_what_tvm_s_took() -> None:
     module = tvm.lower(s, args, simple_mode=True)
     flat = [tir.transform.StorageFlatten(*given)(module)["main"] for given in ((), (64,), (64, True))]
     assert all(len(x.indices) == 1 for f in flat for x in walk(f.body) if isinstance(x, Store))
+
+
+def test_what_does_nothing_is_removed() -> None:
+    s, args = program()
+    f = tvm.lower(s, args, simple_mode=True)["main"]
+    i, b = tir.Var("i", "int32"), f.params[1]
+    idle, kept = tir.Evaluate(tir.const(0)), tir.Evaluate(tir.call_extern("int32", "beep", i))
+    nothing = [
+        idle,
+        tir.For(i, 0, 8, tir.ForKind.SERIAL, idle),
+        tir.For(i, 0, 0, tir.ForKind.SERIAL, kept),
+        tir.IfThenElse(i < 3, idle, tir.SeqStmt([idle, idle])),
+        tir.BufferStore(b, tir.BufferLoad(b, [i]), [i]),
+        tir.LetStmt(i, tir.const(3), tir.SeqStmt([idle])),
+        Allocate(b, idle),
+    ]
+    beeps = tir.IfThenElse(tir.call_extern("int32", "beep", 1) < 3, idle, None)
+    for given, count in (([*nothing, f.body], 0), ([*nothing, kept, f.body], 1), ([beeps, f.body], 1)):
+        module = tvm.IRModule({"main": f.with_body(tir.SeqStmt(given))})
+        made = tir.transform.RemoveNoOp()(module)["main"].body
+        stmts = made.stmts if isinstance(made, tir.SeqStmt) else (made,)
+        assert len(stmts) == count + 1 and repr(stmts[-1]) == repr(f.body)
+    empty = tir.transform.RemoveNoOp()(tvm.IRModule({"main": f.with_body(nothing[1])}))["main"]
+    x, y = np.ones(64, "float32"), np.ones(64, "float32")
+    tvm.build(tvm.IRModule({"main": f.with_body(tir.SeqStmt([empty.body, f.body]))}), target="llvm")(x, y)
+    np.testing.assert_array_equal(y, 2)
