@@ -167,12 +167,17 @@ def reasons(file: str, row: dict[str, Any], most: int | None = 3) -> str:
     counts: collections.Counter[str] = collections.Counter()
     for case, text in row["why"].items():
         if not re.match(r"this machine has no|See https|unconditional skip|[Ss]kip", text):
-            said = reason(re.sub(r" *(lowered |read )?at \S+:\d+:", ":", text))
+            said = reason(without_folders(re.sub(r" *(lowered |read )?at \S+:\d+:", ":", text)))
             counts[tvm_reasons.reason(file, case) or cut(said)] += 1
     shown = counts.most_common(most)
     rest = sum(counts.values()) - sum(n for _, n in shown)
     texts = [*(f"{name} ({n})" if n > 1 else name for name, n in shown), *([f"others ({rest})"] if rest else [])]
     return "; ".join(texts).replace("|", "/")
+
+
+def without_folders(text: str) -> str:
+    """The text without folders of the machine that it ran on."""
+    return re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "", text)
 
 
 def reason(text: str) -> str:
@@ -182,7 +187,6 @@ def reason(text: str) -> str:
             return name.format(found.group(1).strip(": ")) if found else name if not part else text
     text = re.sub(r"^(AssertionError: )?assert(?= )", "another result:", text)
     text = re.sub(r"^AssertionError(: (?=Not equal)|$)", "another result: ", text)
-    text = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "", text)  # folders of the machine that it ran on
     return re.sub(r" at 0x\w+", "", text).strip() or "no message"
 
 
