@@ -70,7 +70,9 @@ class Unique:
         return self
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        legal = "te.graph_to_json(args) of a program, s.trace.to_json() of a schedule; modules can be pickled"
+        legal = (
+            "te.graph_to_json(args) of a program, s.trace.to_json() of a schedule; schedules and modules can be pickled"
+        )
         raise UsageTypeError(
             f"a {type(self).__name__} is the one that it is, which another process has not", asked="pickle", legal=legal
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autosched.schedule import pickling  # noqa: F401
 from autosched.schedule.schedule import Constraint, Knob, Schedule, create_schedule, replay
 from autosched.schedule.stage import SCOPES, TAILS, Loop, Stage
 from autosched.schedule.trace import Instruction, Trace

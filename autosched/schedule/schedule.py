@@ -116,6 +116,9 @@ class Schedule:
         for stage in self.stages if self.scans.stages else ():
             stage.attach = self.scans.home(stage)
 
+    def __copy__(self) -> Schedule:
+        return deepcopy(self)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Schedule:
         """A schedule of its own with the same tensors. Stages come first: they refer to one another in chains that
         recursion should not follow."""

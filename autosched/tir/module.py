@@ -165,6 +165,13 @@ def block_names(s: Schedule) -> dict[Stage, str]:
 # -- modules ------------------------------------------------------------------------------------------
 
 
+class Functions(dict[GlobalVar, Any]):
+    """Functions by name; `items()` is a list, as programs for TVM index it."""
+
+    def items(self) -> list[tuple[GlobalVar, Any]]:  # type: ignore[override]
+        return list(super().items())
+
+
 class IRModule(Mapping[str, Any]):
     """Functions by name.
 
@@ -173,7 +180,7 @@ class IRModule(Mapping[str, Any]):
     """
 
     def __init__(self, functions: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
-        self.functions: dict[GlobalVar, Any] = {}
+        self.functions = Functions()
         self.attrs: dict[str, Any] = dict(attrs or {})
         for name, function in (functions or {}).items():
             self[name] = function
@@ -264,7 +271,7 @@ def copied(mod: PrimFunc | Mapping[str, Any]) -> dict[str, PrimFunc]:
     functions: dict[str, PrimFunc] = {}
     for name, function in (mod if isinstance(mod, Mapping) else {"main": mod}).items():
         if not isinstance(function, PrimFunc):
-            why = f"{name} is a {type(function).__name__}: it has no schedule"
+            why = getattr(function, "unread_because", f"{name} is a {type(function).__name__}: it has no schedule")
             legal = "te.create_prim_func([A, B]), or an IRModule of such functions"
             told = getattr(function, "attrs", {}).get("stages")  # of a function that was read from a script
             if told:

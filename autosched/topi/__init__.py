@@ -21,6 +21,7 @@ from autosched.topi.choosing import reverse_sequence as reverse_sequence
 from autosched.topi.choosing import shape as shape
 from autosched.topi.choosing import sliding_window as sliding_window
 from autosched.topi.choosing import strided_set as strided_set
+from autosched.topi.choosing import strided_slice as strided_slice
 from autosched.topi.choosing import unravel_index as unravel_index
 from autosched.topi.elementwise import BINARY, UNARY
 from autosched.topi.elementwise import broadcast_to as broadcast_to
@@ -75,7 +76,6 @@ from autosched.topi.transform import sequence_mask as sequence_mask
 from autosched.topi.transform import split as split
 from autosched.topi.transform import squeeze as squeeze
 from autosched.topi.transform import stack as stack
-from autosched.topi.transform import strided_slice as strided_slice
 from autosched.topi.transform import take as take
 from autosched.topi.transform import tile as tile
 from autosched.topi.transform import transpose as transpose

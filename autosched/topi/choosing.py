@@ -61,6 +61,63 @@ def _bounded(place: Any, extent: Expr) -> Any:
     return te.select(as_expr(place) < 0, place + extent, place)
 
 
+def strided_slice(
+    a: Tensor, begin: Any, end: Any, strides: Any = None, axes: object = None, slice_mode: str = "end"
+) -> Tensor:
+    """Slice `a[begin:end:stride]` along each of `axes` (without, the first ones), as NumPy does.
+
+    Numbers may be None, and begins and ends sizes that a call knows, which count from the front. `slice_mode` size:
+    `end` says how many elements there are, -1 all, and strides are 1. Where tensors tell the places, each dimension of
+    the result is a size of its own, which a call reads off the array it is given.
+    """
+    if isinstance(begin, Tensor) or isinstance(end, Tensor) or isinstance(strides, Tensor):
+        sizes = [te.size_var(f"slice_{k}") for k in range(a.ndim)]
+        return dynamic_strided_slice(a, begin, end, strides, sizes)
+    asked = f"topi.strided_slice({list(begin)}, {list(end)}, {strides})"
+    chosen = list(range(max(len(begin), len(end)))) if axes is None else axes_of(a, axes, asked)
+    first, last, steps = ([*x, *[None] * (len(chosen) - len(x))] for x in (begin, end, strides or []))
+    if len(first) != len(chosen) or len(last) != len(chosen) or len(chosen) > a.ndim or 0 in steps:
+        raise UsageError(
+            f"{a.name} has {a.ndim} dimensions", asked=asked, legal="a number for each axis, strides other than 0"
+        )
+    first, last = ([_known(x) for x in ends] for ends in (first, last))
+    if slice_mode == "size":
+        steps, counts = [], zip(first, last, strict=True)
+        last = [None if n is None or (isinstance(n, int) and n < 0) else (0 if b is None else b) + n for b, n in counts]
+    steps += [None] * (len(chosen) - len(steps))
+    shape, start = list(a.shape), [0] * a.ndim
+    step = [1] * a.ndim
+    for k, b, e, stride in zip(chosen, first, last, steps, strict=True):
+        step[k] = 1 if stride is None else int(stride)
+        start[k], shape[k] = _span(b, e, step[k], _known(a.shape[k]))
+    return _injective(shape, lambda *i: a(*(x * t + s for x, s, t in zip(i, start, step))), "strided_slice")
+
+
+def _known(x: Any) -> Any:
+    """A number as Python's, also where it is an expression; None and sizes as they are."""
+    if isinstance(x, Expr):
+        return int(x.value) if x.op == "const" else x
+    return None if x is None else int(x)
+
+
+def _span(begin: Any, end: Any, step: int, extent: Any) -> tuple[Any, Expr]:
+    """Where a slice of a dimension starts, and how many elements it has."""
+    if not any(isinstance(x, Expr) for x in (begin, end, extent)):
+        span = range(*slice(begin, end, step).indices(extent))
+        return span.start, as_expr(len(span))
+    low, high = (as_expr(0), as_expr(extent)) if step > 0 else (as_expr(-1), as_expr(extent) - 1)
+
+    def inside(x: Any) -> Expr:
+        if isinstance(x, int) and x < 0:
+            return te.max(high + (x if step > 0 else x + 1), low)
+        return te.max(te.min(as_expr(x), high), low)
+
+    first, last = (low, high) if step > 0 else (high, low)
+    start, stop = (default if x is None else inside(x) for x, default in ((begin, first), (end, last)))
+    apart = stop - start if step > 0 else start - stop
+    return simplify(start), simplify(te.max(te.floordiv(apart + abs(step) - 1, abs(step)), 0))
+
+
 def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None) -> Tensor:
     """Return `a` with `v` in place of `a[begin:end:stride]`. Places and strides are numbers, or elements of tensors."""
     n = a.ndim

@@ -148,20 +148,19 @@ def _resize(space: str, called: str) -> Callable[..., Tensor]:
         counts = list(map(_length, pair(size, len(space), asked)))
         result = data.dtype if out_dtype is None else out_dtype
         beyond = extrapolation_value if mode == "tf_crop_and_resize" else None
-        made = data
-        if method != "nearest_neighbor":
-            sums = accumulator(data.dtype if data.dtype.is_float else "float32")
-            made = te.compute(data.shape, lambda *i: data(*i).astype(sums), name="resize_wide", tag="elemwise")
+        places = []
         for n, (at, out) in enumerate(zip(axes, counts, strict=True)):
             part = (roi[n], roi[n + len(axes)]) if roi is not None and len(roi) == 2 * len(axes) else (0.0, 1.0)
-            place = _place_of(_length(data.shape[at]), out, mode, part, asked)
-            if method == "nearest_neighbor":
-                how = rounding_method or ("round" if mode == "align_corners" else "floor")
-                made = _chosen(made, at, out, place, how, asked)
-            else:
-                weights = _linear_weights if method == "linear" else keys_weights(bicubic_alpha)
-                first = 0 if method == "linear" else -1
-                made = _resized(made, at, out, place, weights, first, bool(bicubic_exclude) and first < 0, beyond)
+            places.append(_place_of(_length(data.shape[at]), out, mode, part, asked))
+        if method == "nearest_neighbor":
+            how = rounding_method or ("round" if mode == "align_corners" else "floor")
+            return narrowed(_chosen(data, axes, counts, places, how, asked), result)
+        sums = accumulator(data.dtype if data.dtype.is_float else "float32")
+        made = te.compute(data.shape, lambda *i: data(*i).astype(sums), name="resize_wide", tag="elemwise")
+        for at, out, place in zip(axes, counts, places, strict=True):
+            weights = _linear_weights if method == "linear" else keys_weights(bicubic_alpha)
+            first = 0 if method == "linear" else -1
+            made = _resized(made, at, out, place, weights, first, bool(bicubic_exclude) and first < 0, beyond)
         return narrowed(made, result)
 
     resize.__name__ = called
@@ -176,14 +175,18 @@ def _resize(space: str, called: str) -> Callable[..., Tensor]:
     return resize
 
 
-def _chosen(x: Tensor, at: int, out: Any, place: _Place, how: str, asked: str) -> Tensor:
-    shape = [out if k == at else d for k, d in enumerate(x.shape)]
+def _chosen(
+    x: Tensor, axes: Sequence[int], counts: Sequence[Any], places: Sequence[_Place], how: str, asked: str
+) -> Tensor:
+    """The nearest elements, along all axes at once."""
+    of = dict(zip(axes, places, strict=True))
+    shape = dict(zip(axes, counts, strict=True))
 
     def body(*i: Expr) -> Expr:
-        nearest = clamped(simplify(_nearest(i[at], place, how, asked)), x.shape[at])
-        return x(*(nearest if k == at else e for k, e in enumerate(i)))
+        nearest = {k: clamped(simplify(_nearest(i[k], place, how, asked)), x.shape[k]) for k, place in of.items()}
+        return x(*(nearest.get(k, e) for k, e in enumerate(i)))
 
-    return te.compute(tuple(shape), body, name="resize", tag="injective")
+    return te.compute(tuple(shape.get(k, d) for k, d in enumerate(x.shape)), body, name="resize", tag="injective")
 
 
 resize1d, resize2d, resize3d = (_resize("DHW"[3 - n :], f"resize{n}d") for n in (1, 2, 3))

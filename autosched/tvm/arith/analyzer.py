@@ -201,7 +201,8 @@ class Analyzer:
             domains = {v: IntervalSet(*ends) for v, ends in bound.items()}
         else:
             domains = {v: as_interval(s) for v, s in dom_map.items()}
-        found = interval_of(self.simplify(expr) if is_integer_index(expr) else expr, domains, self.prover)
+        spelled = (self.simplify(expr), expr) if is_integer_index(expr) else (expr,)
+        found = interval_of(spelled[0], domains, self.prover, spelled)
         return IntervalSet(self.simplify(found.min_value), self.simplify(found.max_value))
 
     # -- simplification -----------------------------------------------------------------------

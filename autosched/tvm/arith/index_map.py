@@ -7,10 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
+from autosched import te
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, as_expr, compare, const, logical_or, var
 from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.visit import substitute
+from autosched.runtime.ndarray import NDArray, array
 from autosched.te.functions import AXIS_SEPARATOR, AxisSeparator
 from autosched.tvm.arith.analyzer import Analyzer
 from autosched.tvm.arith.sets import IntervalSet, Range
@@ -57,17 +61,22 @@ class IndexMap:
         return IndexMap(variables, tuple(as_expr(e) for e in made))
 
     def map_indices(self, indices: Sequence[object]) -> tuple[Expr, ...]:
-        """Return the final indices of these initial ones."""
-        an = Analyzer()
-        return tuple(an.simplify(e) for e in self._at([as_expr(i) for i in indices]))
+        """Return the final indices of these initial ones, of the widest type that these have."""
+        an, given = Analyzer(), self._fitting(indices)
+        return tuple(self._typed(an.simplify(e), given) for e in self._at(given))
+
+    def _fitting(self, indices: Sequence[object]) -> list[Expr]:
+        if len(indices) != len(self.initial_indices):
+            why = f"{len(indices)} indices for a map of {len(self.initial_indices)}"
+            raise UsageError(why, asked=f"{self!r}", legal="one for each")
+        return [as_expr(i) for i in indices]
+
+    def _typed(self, e: Expr, given: Sequence[Expr]) -> Expr:
+        """An index of the type of those that are given, where it is wider than the map's."""
+        widest = max((x.dtype for x in given), key=lambda d: d.bits, default=e.dtype)
+        return e if e.dtype.bits >= widest.bits else e.astype(widest)
 
     def _at(self, indices: Sequence[Expr]) -> list[Expr]:
-        if len(indices) != len(self.initial_indices):
-            raise UsageError(
-                f"{len(indices)} indices for a map of {len(self.initial_indices)}",
-                asked=f"{self!r}",
-                legal="one for each",
-            )
         mapping = dict(zip(self.initial_indices, indices, strict=True))
         return [substitute(e, mapping) for e in self.final_indices]
 
@@ -81,12 +90,29 @@ class IndexMap:
     def map_shape(self, shape: Sequence[object]) -> tuple[Expr, ...]:
         """Return the shape for the final indices, given that for the initial ones."""
         an = Analyzer()
-        domains = {v: IntervalSet(0, as_expr(n) - 1) for v, n in zip(self.initial_indices, shape, strict=True)}
+        given = self._fitting(shape)
+        domains = {v: IntervalSet(0, n - 1) for v, n in zip(self.initial_indices, given, strict=True)}
         found = [an.int_set(e, domains) for e in self.final_indices]
         for e, s in zip(self.final_indices, found, strict=True):
             if s.ends[1] is None:
                 raise UsageError(f"{e!r} is not bounded", asked=f"map_shape({list(shape)!r})")
-        return tuple(an.simplify(s.max_value + 1) for s in found)
+        return tuple(self._typed(an.simplify(s.max_value + 1), given) for s in found)
+
+    def map_ndarray(self, arr_src: NDArray) -> NDArray:
+        """Return an array in the map's layout; what no element goes to is 0. Raises UsageError for another rank.
+
+        >>> import numpy as np
+        >>> from autosched import nd
+        >>> IndexMap.from_func(lambda i: [i // 4, i % 4]).map_ndarray(nd.array(np.arange(6))).numpy().tolist()
+        [[0, 1, 2, 3], [4, 5, 0, 0]]
+        """
+        values = arr_src.numpy()
+        shape = [int(n.value) for n in self.map_shape(values.shape)]
+        made = np.zeros(shape, values.dtype)
+        if values.size:
+            places = [te.compute(values.shape, lambda *i, k=k: self._at(i)[k], name=f"i{k}") for k in range(len(shape))]
+            made[tuple(te.reference(places, []))] = values
+        return array(made, arr_src.device)
 
     def inverse(self, shape: Sequence[object]) -> IndexMap:
         """Return the map back to the indices below `shape`. Raises UsageError if there is none."""
@@ -106,22 +132,26 @@ class IndexMap:
         return found, const(False) if padded is None else padded
 
     def _inverse(self, shape: Sequence[object]) -> tuple[IndexMap, Expr | None]:
-        an = Analyzer()
+        an, why = Analyzer(), ""
         extents = [as_expr(n) for n in shape]
+        for spelled in (an.simplify, lambda e: e):  # one may be digits where the other is not
+            try:
+                return self._inverted(extents, [spelled(e) for e in self.final_indices])
+            except NoIterMap as error:
+                why = why or str(error)
+        legal = "each index once, permuted, split as i // f with i % f, or fused as i*extent + j"
+        raise UsageError(why, asked=f"inverse({list(shape)!r}) of {self!r}", legal=legal)
+
+    def _inverted(self, extents: list[Expr], indices: list[Expr]) -> tuple[IndexMap, Expr | None]:
+        """Raises NoIterMap."""
+        an = Analyzer()
         inversion = Inversion(dict(zip(self.initial_indices, extents, strict=True)))
-        outputs = tuple(var(f"axis{k}", e.dtype, "axis") for k, e in enumerate(self.final_indices))
-        try:
-            for e, output in zip(self.final_indices, outputs, strict=True):
-                placed, _ = inversion.ordered([(c, inversion.digit(x)) for c, x in inversion.terms(an.simplify(e))], e)
-                inversion.record(placed, output)
-            inversion.record_sums()
-            found = [inversion.total(v) for v in self.initial_indices]
-        except NoIterMap as why:
-            raise UsageError(
-                str(why),
-                asked=f"inverse({list(shape)!r}) of {self!r}",
-                legal="each index once, permuted, split as i // f with i % f, or fused as i*extent + j",
-            ) from None
+        outputs = tuple(var(f"axis{k}", e.dtype, "axis") for k, e in enumerate(indices))
+        for e, output in zip(indices, outputs, strict=True):
+            placed, _ = inversion.ordered([(c, inversion.digit(x)) for c, x in inversion.terms(e)], e)
+            inversion.record(placed, output)
+        inversion.record_sums()
+        found = [inversion.total(v) for v in self.initial_indices]
         values = tuple(an.simplify(total) for total, _ in found)
         outside = [
             compare("ge", value, n) for value, n, (_, exact) in zip(values, extents, found, strict=True) if not exact

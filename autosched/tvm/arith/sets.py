@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autosched.errors import UsageError
@@ -99,8 +99,13 @@ def as_interval(values: object) -> IntervalSet:
 _CONDITIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "likely"))
 
 
-def interval_of(e: Expr, domains: Mapping[Expr, IntervalSet], prover: Prover) -> IntervalSet:
-    """Return an interval with all values of the index `e` while the variables of `domains` run through theirs."""
+def interval_of(
+    e: Expr, domains: Mapping[Expr, IntervalSet], prover: Prover, spelled: Sequence[Expr] = ()
+) -> IntervalSet:
+    """Return an interval with all values of the index `e` while the variables of `domains` run through theirs.
+
+    spelled: equal expressions, which may tell more: x // 4 % 8 is below 8, which x // 4 - x // 32 * 8 does not show
+    """
     if not is_integer_index(e):
         return IntervalSet.everything() if variables(e) & domains.keys() else IntSet.single_point(e)
     ranges = {v: [None if end is None else prover.poly(end) for end in d.ends] for v, d in domains.items()}
@@ -108,11 +113,17 @@ def interval_of(e: Expr, domains: Mapping[Expr, IntervalSet], prover: Prover) ->
         simple = prover.simplify(e)
         low, high = _Evaluation(domains, prover).ends(simple)
         p = prover.poly(simple)
-        tight = [prover.extreme(p, tuple(domains), largest) for largest in (False, True)]
-        if tight[0] is not None and (low is None or prover.prove_nonneg(tight[0] - prover.poly(low))):
-            low = prover.expr(tight[0])
-        if tight[1] is not None and (high is None or prover.prove_nonneg(prover.poly(high) - tight[1])):
-            high = prover.expr(tight[1])
+        lows, highs = ([prover.extreme(p, tuple(domains), largest)] for largest in (False, True))
+        for other in dict.fromkeys((e, *spelled)):
+            first, last = _Evaluation(domains, prover).ends(other)
+            lows.append(None if first is None else prover.poly(first))
+            highs.append(None if last is None else prover.poly(last))
+        for tight in lows:
+            if tight is not None and (low is None or prover.prove_nonneg(tight - prover.poly(low))):
+                low = prover.expr(tight)
+        for tight in highs:
+            if tight is not None and (high is None or prover.prove_nonneg(prover.poly(high) - tight)):
+                high = prover.expr(tight)
     return IntervalSet(*(None if end is None else prover.simplify(end) for end in (low, high)))
 
 

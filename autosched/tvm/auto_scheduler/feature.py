@@ -102,6 +102,8 @@ class _Touched:
         return box if all(x.length > 0 for x in self.loops[i:]) else [0]
 
     def strides(self, an: Analyzer) -> list[int]:
+        if not self.buffer.shape:  # as TVM counts the one element of a tensor without dimensions
+            return [1] * len(self.loops)
         found = [strides_of(self.buffer, index, self.loops, an) for index in self.indices]
         return [min((abs(s[i]) for s in found if s[i]), default=0) for i in range(len(self.loops))]
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from autosched.errors import AutoschedError, LowerError, RecordError, UsageError
-from autosched.ir.expr import Expr, const, make
+from autosched.ir.expr import Expr, as_expr, const, make
 from autosched.ir.simplify import Analyzer, is_integer_index
 from autosched.ir.stmt import (
     Allocate,
@@ -209,6 +209,10 @@ class _Comparison:
             return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(self.same, a, b))
         if isinstance(a, IRModule):
             return isinstance(b, IRModule) and a.keys() == b.keys() and all(self.same(a[k], b[k]) for k in a)
+        if isinstance(a, Expr) and isinstance(b, (bool, int, float)):
+            b = as_expr(b)  # as TVM takes numbers of Python's
+        if isinstance(b, Expr) and isinstance(a, (bool, int, float)):
+            a = as_expr(a)
         if type(a) is not type(b):
             return False
         if isinstance(a, Expr):

@@ -224,6 +224,8 @@ class Unread:
 
     def __init__(self, name: str, error: MissingName) -> None:
         self._name, self._error = name, error
+        #: why it is no function, for who asks for one
+        self.unread_because = f"the script {name} was not read: {error.asked}: {error.why}"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

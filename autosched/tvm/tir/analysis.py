@@ -10,6 +10,8 @@ from autosched.ir.expr import Expr, variables
 from autosched.ir.node import order
 from autosched.ir.stmt import Allocate, Function, Launch, walk
 from autosched.tvm._missing import missing
+from autosched.tvm.tir.counting import calculate_workspace_bytes as calculate_workspace_bytes
+from autosched.tvm.tir.counting import estimate_tir_flops as estimate_tir_flops
 
 #: limits of `verify_gpu_code`, for each kernel
 GPU_LIMITS = {
@@ -78,7 +80,6 @@ def _number(e: Expr) -> float:
 _CHECKED = "tvm.lower and tvm.build check it, and raise what is wrong"
 _INSTEAD = {
     **dict.fromkeys(("verify_memory", "verify_ssa", "verify_well_formed"), _CHECKED),
-    "calculate_workspace_bytes": "f.body: the buffers of tir.Allocate",
     "get_block_access_region": "te.schedule.InferBound(s)",
 }
 __getattr__ = missing("tir.analysis", globals(), _INSTEAD)

@@ -224,6 +224,14 @@ def test_slices_of_lengths_that_a_call_knows() -> None:
             np.testing.assert_array_equal(program(x), x[part])
     b = topi.strided_slice(a, [-2], [-1], slice_mode="size")
     np.testing.assert_array_equal(te.reference([a, b], [x])[0], x[-2:])
+    places = [te.placeholder((2,), "int64", name) for name in ("begin", "end", "step")]
+    c = topi.strided_slice(a, *places) * 2  # whose sizes a call reads off the result
+    program = build(create_schedule(c), args=[a, *places, c])
+    for ends in (([1, 0], [4, 3], [1, 2]), ([3, 2], [0, -9], [-2, -1]), ([-4, 1], [5, 2], [3, 1])):
+        want = x[tuple(map(slice, *ends))] * 2
+        found = np.zeros(want.shape, "float32")
+        program(x, *(np.array(e) for e in ends), found)
+        np.testing.assert_array_equal(found, want)
     first, last = te.var("first"), te.var("last")
     ends = te.placeholder((first, last), name="ends")
     of = topi.strided_slice(te.compute((4, 6, 8), lambda i, j, k: i * 48 + j * 8 + k), [first], [last + 1], axes=[1])

@@ -237,6 +237,28 @@ def test_lstm() -> None:
     check(lambda *t: nn.lstm(*t, reverse=True)[0], (xs, wi, wh, bias), np.stack(hidden))
 
 
+def test_lstm_with_peepholes_and_a_projection() -> None:
+    shapes = ((3, 2, 3), (16, 3), (16, 5), (16,), (16,), (2, 5), (2, 4), (5, 4), (2, 4), (2, 4), (2, 4))
+    given = tuple(DRAW.normal(size=s).astype(np.float32) for s in shapes)
+
+    def by_hand(peephole: float) -> tuple[np.ndarray, np.ndarray]:
+        xs, wi, wh, bi, bh, h, c, proj, *of = given
+        pi, pf, po = (peephole * p for p in of)
+        hidden, cells = [], []
+        for x in xs:
+            i, f, g, o = np.split(x @ wi.T + h @ wh.T + bi + bh, 4, 1)
+            i, f = (1 / (1 + np.exp(-(e + p * c))) for e, p in ((i, pi), (f, pf)))
+            c = f * c + i * np.tanh(g)
+            h = (np.tanh(c) / (1 + np.exp(-(o + po * c)))) @ proj.T
+            hidden.append(h)
+            cells.append(c)
+        return np.stack(hidden), np.stack(cells)
+
+    check(lambda *t: nn.lstm(*t)[0], given, by_hand(1)[0])
+    check(lambda *t: nn.lstm(*t)[1], given, by_hand(1)[1])
+    check(lambda *t: nn.lstm(*t)[0], given[:8], by_hand(0)[0])
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [

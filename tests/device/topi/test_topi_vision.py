@@ -237,6 +237,7 @@ def test_sizes_of_images_that_a_call_knows(mode: str, method: str) -> None:
     size, wide = te.placeholder((oh, ow), name="size"), te.placeholder((1, 2, h, w), name="wide")
     options = {"method": method, "coordinate_transformation_mode": mode, "rounding_method": "round"}
     made = image.resize2d(wide, None, (oh, ow), **options)
+    assert (list(made.op.input_tensors) == [wide]) == (method == "nearest_neighbor")  # one step, not one for each axis
     of_call = te.compute(made.shape, lambda *i: made(*i) + 0 * size(i[2], i[3]), name="of_call")
     program = autosched.build(autosched.create_schedule(of_call), args=[wide, size, of_call])
     for shape, to in (((3, 5), (7, 4)), ((4, 4), (1, 1)), ((6, 2), (3, 9))):

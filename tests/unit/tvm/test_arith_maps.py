@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from index_fuzz import values
 
+from autosched import nd, tvm
 from autosched.errors import UsageError
 from autosched.ir.expr import Expr, const, floordiv, floormod, var
 from autosched.tvm.arith import (
@@ -185,6 +186,37 @@ def test_index_map() -> None:
     assert not m.is_equivalent_to(IndexMap.from_func(lambda i, j: [i, j]))
     ranges = m.map_ranges([Range(1, 3), Range(8, 16)])
     assert [(repr(r.min), repr(r.extent)) for r in ranges] == [("1", "1"), ("1", "2"), ("0", "8")]
+
+
+def test_what_simplifying_spells_otherwise_is_inverted() -> None:
+    m = IndexMap.from_func(lambda i, j: [j // 32, i, j % 32 // 16, j % 16])
+    back = m.inverse([3, 64])
+    for i, j in ((2, 63), (1, 17), (0, 47)):
+        assert [e.value for e in back.map_indices([e.value for e in m.map_indices([i, j])])] == [i, j]
+    padded, padding = IndexMap.from_func(lambda i: [i // 32, i // 4 % 8, i % 4]).non_surjective_inverse([116])
+    env = grid({v: Range(n) for v, n in zip(padded.initial_indices, (4, 8, 4), strict=True)})
+    outside = values(padding, env)
+    assert outside.sum() == 12 and (values(padded.final_indices[0], env) >= 116).tolist() == outside.tolist()
+
+
+def test_indices_have_the_type_that_is_given() -> None:
+    m = IndexMap.from_func(lambda i: [i // 4, i % 4])
+    assert m.map_indices([const(42, "int64")]) == (const(10, "int64"), const(2, "int64"))
+    assert m.map_shape([const(14, "int64")]) == (const(4, "int64"), const(4, "int64"))
+    assert tvm.ir.structural_equal(m.map_indices([42]), [10, 2])
+    assert not tvm.ir.structural_equal(m.map_indices([const(42, "int64")])[0] + x, 10 + x)
+
+
+def test_arrays_go_into_the_layout_of_a_map() -> None:
+    m = IndexMap.from_func(lambda i, j: [j // 8, i, j % 8])
+    given = np.arange(30, dtype="float16").reshape(3, 10)
+    found = m.map_ndarray(nd.array(given)).numpy()
+    want = np.zeros((2, 3, 8), "float16")
+    want[0], want[1, :, :2] = given[:, :8], given[:, 8:]
+    np.testing.assert_array_equal(found, want)
+    assert m.map_ndarray(nd.array(np.zeros((0, 8), "int8"))).shape[1] == 0
+    with pytest.raises(UsageError, match="indices"):
+        IndexMap.from_func(lambda i: [i]).map_ndarray(nd.array(given))
 
 
 def test_index_maps_of_any_rank() -> None:

@@ -71,6 +71,8 @@ def test_a_script_with_an_unknown_name_fails_where_it_is_used() -> None:
     with pytest.raises(UsageError, match="fragment, which was not read"):
         tvm.build(fragment, target="llvm")
     assert not hasattr(fragment, "__len__")
+    with pytest.raises(UsageError, match="the script fragment was not read: tvm.script.tir"):
+        tir.Schedule(fragment)
 
 
 def test_a_context_that_is_not_entered_may_be_asked(B: te.Tensor) -> None:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import autosched
-from autosched import te
+from autosched import te, tvm
 from autosched.errors import UsageError
 from autosched.ir.stmt import Allocate, For, Function, Store, walk
 from autosched.lowering.pipeline import PASSES, lower_structure
 from autosched.tir.module import IRModule
+from autosched.tvm import tir
 from autosched.tvm.instrument import PassTimingInstrument, PrintAfterAll, PrintBeforeAll, pass_instrument
 from autosched.tvm.tir.stmt_functor import ir_transform
 from autosched.tvm.transform import (
@@ -298,3 +299,36 @@ def test_contexts_nest_and_end() -> None:
             assert PassContext.current().opt_level == 3
         assert PassContext.current() is outer
     assert PassContext.current().config == {}
+
+
+def test_storage_flatten_takes_what_tvm_s_took() -> None:
+    s, args = program()
+    module = tvm.lower(s, args, simple_mode=True)
+    flat = [tir.transform.StorageFlatten(*given)(module)["main"] for given in ((), (64,), (64, True))]
+    assert all(len(x.indices) == 1 for f in flat for x in walk(f.body) if isinstance(x, Store))
+
+
+def test_what_does_nothing_is_removed() -> None:
+    s, args = program()
+    f = tvm.lower(s, args, simple_mode=True)["main"]
+    i, b = tir.Var("i", "int32"), f.params[1]
+    idle, kept = tir.Evaluate(tir.const(0)), tir.Evaluate(tir.call_extern("int32", "beep", i))
+    nothing = [
+        idle,
+        tir.For(i, 0, 8, tir.ForKind.SERIAL, idle),
+        tir.For(i, 0, 0, tir.ForKind.SERIAL, kept),
+        tir.IfThenElse(i < 3, idle, tir.SeqStmt([idle, idle])),
+        tir.BufferStore(b, tir.BufferLoad(b, [i]), [i]),
+        tir.LetStmt(i, tir.const(3), tir.SeqStmt([idle])),
+        Allocate(b, idle),
+    ]
+    beeps = tir.IfThenElse(tir.call_extern("int32", "beep", 1) < 3, idle, None)
+    for given, count in (([*nothing, f.body], 0), ([*nothing, kept, f.body], 1), ([beeps, f.body], 1)):
+        module = tvm.IRModule({"main": f.with_body(tir.SeqStmt(given))})
+        made = tir.transform.RemoveNoOp()(module)["main"].body
+        stmts = made.stmts if isinstance(made, tir.SeqStmt) else (made,)
+        assert len(stmts) == count + 1 and repr(stmts[-1]) == repr(f.body)
+    empty = tir.transform.RemoveNoOp()(tvm.IRModule({"main": f.with_body(nothing[1])}))["main"]
+    x, y = np.ones(64, "float32"), np.ones(64, "float32")
+    tvm.build(tvm.IRModule({"main": f.with_body(tir.SeqStmt([empty.body, f.body]))}), target="llvm")(x, y)
+    np.testing.assert_array_equal(y, 2)

@@ -37,6 +37,13 @@ def test_what_is_missing_among_the_arguments_follows_them() -> None:
         tvm.build(s, [A, C])
 
 
+def test_functions_of_a_module_are_told_as_a_list() -> None:
+    A, B, C, _ = product()
+    module = tvm.lower(te.create_schedule(C.op), [A, B, C])
+    ((name, function),) = module.functions.items()
+    assert module.functions.items()[0] == (name, function) and module["main"] is function
+
+
 def test_one_of_two_outputs_is_enough() -> None:
     A = te.placeholder((4,), name="A")
     one, two = te.compute((4,), lambda i: (A[i] + 1, A[i] * 2), name="both")

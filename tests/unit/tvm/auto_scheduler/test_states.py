@@ -211,6 +211,10 @@ def test_features_of_stores() -> None:
     assert named["float_mul"].tolist() == [32**3] and named["outer_prod"].tolist() == [32**3]
     with pytest.raises(UsageError, match="is no function"):
         auto_scheduler.feature.features_from_primfunc(3)
+    alone, A = te.placeholder((), name="alone"), te.placeholder((8,), name="A")
+    scaled = te.create_prim_func([alone, A, te.compute((8,), lambda i: A[i] * alone(), name="B")])
+    strides = [auto_scheduler.feature.named_features_from_primfunc(scaled)[f"B{b}.stride"] for b in range(3)]
+    assert strides == [1, 1, 1]  # a tensor without dimensions has one, too
 
 
 def _plain():
