@@ -32,7 +32,7 @@ _FLAGS = (
     "-std=gnu99", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-strict-aliasing",
 )  # fmt: skip
 #: gcc at -O3 copies loops and paths, and then takes a minute for a thousand statements under conditions. Longer sources
-#: than this get what matters of it. A compiler that does not know a flag of gcc's says so, and goes on.
+#: than this get what matters of it, as far as a compiler takes flags of gcc's.
 MOST_LINES_AT_O3 = 600
 _FLAGS_OF_LONG = ("-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic")
 _LOG_CHARACTERS = 4096
@@ -43,10 +43,12 @@ _TIME_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Compiler:
-    """A command that compiles C, its flags for OpenMP (none without support), and whether it knows GNU C's vectors."""
+    """A command that compiles C, its flags for OpenMP (none without support) and for long sources, and whether it knows
+    GNU C's vectors."""
 
     command: tuple[str, ...]
     openmp: tuple[str, ...]
+    of_long: tuple[str, ...] = ()
     vectors: bool = True
 
     def run(self, arguments: Sequence[str], asked: str) -> None:
@@ -131,7 +133,8 @@ def _probed(command: tuple[str, ...]) -> Compiler | None:
     if not plain.accepts():
         return None
     openmp = ("-fopenmp",) if plain.accepts("-fopenmp", source=_OPENMP_PROBE) else ()
-    return Compiler(command, openmp, plain.accepts(source=_VECTOR_PROBE))
+    of_long = tuple(flag for flag in _FLAGS_OF_LONG if plain.accepts(flag))
+    return Compiler(command, openmp, of_long, plain.accepts(source=_VECTOR_PROBE))
 
 
 _VECTOR_PROBE = """\
@@ -186,7 +189,7 @@ def compile_object(
         )
     text = path.with_suffix(".c")
     text.write_text(source)
-    long = _FLAGS_OF_LONG if source.count("\n") > MOST_LINES_AT_O3 else ()
+    long = compiler.of_long if source.count("\n") > MOST_LINES_AT_O3 else ()
     flags = [*_FLAGS, *long, *tuned, *(compiler.openmp if openmp else ()), *options]
     exact = ["-ffp-contract=off"] if strict else []
     compiler.run([*flags, *shlex.split(os.environ.get("CFLAGS", "")), *exact, "-c", str(text), "-o", str(path)], asked)
