@@ -52,7 +52,7 @@ _WHAT = {
     "{name}.h": "the declaration of the function",
     "{name}.o": "machine code",
     "lib{name}.so": "the shared library",
-    "{name}.c": "source: C99",
+    "{name}.c": "source: C, whose first line says which",
     "{name}.cl": "kernels: OpenCL C 1.2",
     "weights.bin": "the weights",
     "weights.c": "the weights as an array of C",
