@@ -209,7 +209,7 @@ class _Emitter:
         roots = S.all_expressions(launch.body)
         nodes = post_order(roots)
         params, args = self._parameters(launch, nodes, names)
-        if loop is not None and loop.var in nodes:
+        if loop is not None and any(e is loop.var for e in nodes):
             self.ranges.bind_loop(loop.var, loop.start, loop.extent)
             self.x.variables[loop.var] = names.declare(loop.var.name), INDEX
             params.append(f"const {INDEX} {self.x.variables[loop.var][0]}")

@@ -163,20 +163,11 @@ class Schedule:
         """The tensor in whose layout an argument is passed: itself, unless `transform_layout` changed that."""
         return self.laid_out.get(tensor, tensor)
 
-    def current(self, handle: Tensor | str) -> Tensor:
-        """The tensor that is computed in place of one that a primitive replaced: the handle of old stays good.
-
-        Of a stage with several outputs, as `compute_together` makes them, the one of that name.
-        """
-        stage = self[handle]
-        outputs = stage.op.outputs
-        if isinstance(handle, Tensor):
-            passed = self.passed(handle)
-            if handle in outputs or passed in outputs:
-                return handle if handle in outputs else passed
-        name = handle.name if isinstance(handle, Tensor) else handle
-        place = handle.value_index if isinstance(handle, Tensor) else 0
-        return next((t for t in outputs if t.name == name), outputs[min(place, len(outputs) - 1)])
+    def current(self, handle: Any) -> Tensor:
+        """What is computed in place of a tensor that a primitive replaced; of several outputs, the one of its name."""
+        found, name = self[handle].op.outputs, getattr(handle, "name", handle)
+        named = [x for x in found if x is self.laid_out.get(handle, handle)] or [x for x in found if x.name == name]
+        return (named or found[getattr(handle, "value_index", 0) :] or found)[0]
 
     # -- looking up -----------------------------------------------------------------------------
     def stage(self, handle: Stage | Tensor | Operation | str) -> Stage:
@@ -339,8 +330,7 @@ class Schedule:
     ) -> Tensor:
         """See `new_stages.cache_read`. Without readers, all of them."""
         stage = self[tensor]
-        if output is None:
-            output = self.current(tensor).value_index if isinstance(tensor, (Tensor, str)) else 0
+        output = self.current(tensor).value_index if output is None else output
         source = stage.op.outputs[output] if 0 <= output < stage.op.num_outputs else stage.tensor
         chosen = (list(readers) if isinstance(readers, (list, tuple)) else [readers]) or self.readers(source)
         return new_stages.cache_read(stage, scope, chosen, output, only, cast)

@@ -19,6 +19,9 @@ from autosched.topi.elementwise import stretched
 Array = np.ndarray[Any, Any]
 #: what counts as one number of no fixed type, as NumPy 2 takes it
 WEAK = (bool, int, float)
+#: why a traced value is not written into an array of NumPy's, and what to write instead
+NOT_TRACED = "it is an array of NumPy's, and the result is not known yet"
+TO_ASSIGN = "x = f(..), as in x = x + y; or an array that may be assigned to: np.zeros_like(y, shape=..)"
 
 
 class Trace:
@@ -187,7 +190,10 @@ class Traced(NDArrayOperatorsMixin):
 
     def __array__(self, *_: object, **__: object) -> Array:
         why = "it has no numbers while the function is traced"
-        legal = "functions that can be traced; an array that it is an index of has to be an argument"
+        legal = (
+            "functions that can be traced: np.stack([..]) of several values, np.zeros_like(x, shape=..) for an array "
+        )
+        legal += "whose parts are assigned; an array that it is an index of has to be an argument"
         refuse("an array of NumPy's from a traced value", why, legal)
 
     # -- NumPy's protocols, which the modules beside this one attach ------------------------------

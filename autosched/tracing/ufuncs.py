@@ -16,7 +16,18 @@ from autosched.te.numpy_calls import NAMES
 from autosched.te.tensor import Tensor
 from autosched.topi.elementwise import sign_of
 from autosched.tracing.functions import PRODUCTS
-from autosched.tracing.traced import Operand, Traced, computed, element, element_type, lifted, refuse, released
+from autosched.tracing.traced import (
+    NOT_TRACED,
+    TO_ASSIGN,
+    Operand,
+    Traced,
+    computed,
+    element,
+    element_type,
+    lifted,
+    refuse,
+    released,
+)
 
 _MATH = te.MATH
 
@@ -241,7 +252,7 @@ def _into(out: Any, found: Any, asked: str) -> Any:
         if into is None:
             continue
         if not isinstance(into, Traced):
-            refuse(f"{asked}(out=..)", "it is an array of NumPy's, and the result is not known yet", "x = f(..)")
+            refuse(f"{asked}(out=..)", NOT_TRACED, TO_ASSIGN)
         if x.shape != into.shape or not np.can_cast(x.dtype, into.dtype, "same_kind"):
             why = f"{x.dtype}{list(x.shape)} does not go into {into.dtype}{list(into.shape)}"
             refuse(f"{asked}(out=..)", why, "a result of the same shape and kind")

@@ -70,6 +70,16 @@ class Expected:
         self.reference_s = time.monotonic() - before
 
     @property
+    def doubt(self) -> str:
+        """Why equal outputs say little about a candidate; empty where they say enough."""
+        names = [t.name for t in getattr(self.workload, "outputs", ())]
+        blind = [n for n, x in zip(names, self.outputs, strict=False) if x is not None and _has_no_number(x)]
+        if not blind:
+            return ""
+        of = " and ".join(blind)
+        return f"no element of {of} is a finite number, so comparing shows little: give inputs, @workload(inputs=..)"
+
+    @property
     def is_unknown(self) -> bool:
         """Whether `by_plain_loops` has yet to be called."""
         return self.is_late and any(x is None for x in self.outputs)
@@ -110,3 +120,8 @@ class Expected:
         if why:
             return f"{much}, and was waited for, as the plain loops fail: {why}"
         return f"{much}, so outputs are compared with those of the plain loops, which share the compiler with them"
+
+
+def _has_no_number(x: np.ndarray) -> bool:
+    """Whether elements of a float type are NaN or infinite, all of them."""
+    return x.size > 0 and x.dtype.kind not in "biu" and not np.isfinite(x).any()

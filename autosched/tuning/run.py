@@ -333,6 +333,8 @@ class Run(Session):
         trace, some = self.defaults
         if self.expected.is_unknown:
             self.note(self.expected.by_plain_loops(self.measurer), "warning")
+        if doubt := self.expected.doubt:
+            self.note(doubt, "warning")
         if self.limit is None or self.limit > self.resumed:
             self.proposals.begin(self._next_size(self.resumed))
         failed: list[Measurement] = []
@@ -571,7 +573,8 @@ class Run(Session):
         """Send the last notes; returns the result with all that is known by then."""
         self.note_faults(last=True)
         if same := sum(r.ok and bool(r.error) for r in self.measured):
-            self.note(f"{same} trials have the same code as an earlier one, and share its time")
+            have, share = ("1 trial has", "shares") if same == 1 else (f"{same} trials have", "share")
+            self.note(f"{have} the same code as an earlier one, and {share} its time")
         if self._unsaved:
             self.note(f"{self._unsaved} records could not be written", "warning")
         result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)

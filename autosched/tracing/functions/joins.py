@@ -233,8 +233,10 @@ def _full(shape: Sequence[int], fill: Any, dtype: Any, name: str) -> Traced:
 
 
 def _shape_like(a: Any, shape: Any) -> tuple[int, ...]:
-    if shape is None:
-        return value(a, "an array").shape
+    return value(a, "an array").shape if shape is None else _shape(shape)
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
     return tuple(map(int, [shape] if isinstance(shape, (int, np.integer)) else shape))
 
 
@@ -254,6 +256,23 @@ def full_like(
 ) -> Traced:
     of = value(a, "np.full_like").dtype if dtype is None else dtype
     return _full(_shape_like(a, shape), fill_value, of, "full_like")
+
+
+@traces(np.zeros, np.empty)
+def zeros(shape: Any, dtype: Any = float, order: str = "C", device: Any = None) -> Traced:
+    """With `like=`, as all four: NumPy makes others itself."""
+    return _full(_shape(shape), 0, dtype, "zeros")
+
+
+@traces(np.ones)
+def ones(shape: Any, dtype: Any = None, order: str = "C", device: Any = None) -> Traced:
+    return _full(_shape(shape), 1, float if dtype is None else dtype, "ones")
+
+
+@traces(np.full)
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", device: Any = None) -> Traced:
+    of = (fill_value if isinstance(fill_value, Traced) else np.asarray(fill_value)).dtype if dtype is None else dtype
+    return _full(_shape(shape), fill_value, of, "full")
 
 
 # -- choice

@@ -11,7 +11,7 @@ import numpy as np
 from autosched.errors import AutoschedError
 from autosched.ir.attached import attach
 from autosched.te.tensor import Tensor
-from autosched.tracing.traced import Traced, refuse, released, value
+from autosched.tracing.traced import NOT_TRACED, TO_ASSIGN, Traced, refuse, released, value
 
 #: NumPy's function -> what it does to traced values, with NumPy's parameters as far as they are taken
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -38,7 +38,7 @@ def call(_: Any, function: Callable[..., Any], types: object, args: Sequence[Any
         raise
     if out is not None:
         if not isinstance(out, Traced):
-            refuse(f"{name}(out=..)", "it is an array of NumPy's, and the result is not known yet", "x = f(..)")
+            refuse(f"{name}(out=..)", NOT_TRACED, TO_ASSIGN)
         out.assign(found.astype(out.dtype).__te_tensor__(), name)
         return out
     return released(found)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import test_c_family_values as values
 
-from autosched import te
+from autosched import build, te
 from autosched.codegen import compile_function, text_of
 from autosched.codegen.c_family import compile_opencl
 from autosched.errors import LowerError
@@ -396,3 +396,26 @@ def test_c_divides_lanes_in_floats() -> None:
     s[q].vectorize(s[q].split("i", factor=8)[1])
     text = compile_function(lower_structure(s, [a, b, q], "c").bind(), Target("c")).texts["source"]
     assert "floordiv_lane_int16_t(a[" in text and "floordiv_int16_t(" not in text
+
+
+def test_a_step_of_the_host_may_begin_with_a_vector_that_does_not_mention_the_time() -> None:
+    times, n = 5, 32
+    x, w = te.placeholder((n,), name="x"), te.placeholder((n, n), name="w")
+    at, k = te.placeholder((times, n), name="at"), te.reduce_axis((0, n), "k")
+    first = te.compute((1, n), lambda _, j: x[j], name="first")
+    step = te.compute((times, n), lambda t, j: te.sum(w[k, j] * at[t - 1, k], axis=k), name="step")
+    states = te.scan(first, step, at, inputs=[x, w], name="states")
+    s = create_schedule(states)
+    sums = s[s.cache_write(step, "local")]
+    block, lane = s[step].split("j", factor=16)
+    s[step].vectorize(lane)
+    s[step].parallel(block)
+    sums.compute_at(s[step], block)
+    sums.reorder("k.c", "j.c")
+    sums.vectorize("j.c")
+    draw = np.random.default_rng(0)
+    values, weights = draw.integers(-2, 3, n).astype("float32"), draw.integers(-2, 3, (n, n)).astype("float32")
+    wanted = [values]
+    while len(wanted) < times:
+        wanted.append(wanted[-1] @ weights)
+    np.testing.assert_array_equal(build(s, "opencl", args=[x, w, states])(values, weights), wanted)

@@ -114,3 +114,16 @@ def test_floats_that_hang_on_last_bits_need_the_reference(monkeypatch: pytest.Mo
     work = Workload("open", [a, b])
     monkeypatch.setattr(tuning_expected, "within", None)  # would be called
     assert not Expected(work, Target.parse("llvm"), work.sample_inputs(), 0.1).is_late
+
+
+@workload
+def roots_of_negatives(n: int = 300) -> tuple[te.Tensor, te.Tensor]:
+    a = te.placeholder((n,), "float32", name="a")
+    return a, te.compute((n,), lambda i: te.sqrt(-1 - te.abs(a[i])), name="b")
+
+
+@pytest.mark.parametrize(("function", "said"), [(roots_of_negatives, 1), (doubled, 0)], ids=["nan", "numbers"])
+def test_outputs_that_are_no_numbers_are_told(function: WorkloadFunction[...], said: int, tmp_path: Path) -> None:
+    """NaN meets NaN: whatever a candidate did to its inputs would do."""
+    notes = [n for n in run(tmp_path, function).notes if "no element of b is a finite number" in n]
+    assert len(notes) == said

@@ -68,6 +68,8 @@ OF_MATRIX: dict[str, Function] = {
     "diag of": lambda x: np.diag(x, -2),
     "tril": lambda x: np.tril(x, 1),
     "triu": lambda x: np.triu(x, -1),
+    "zeros like": lambda x: np.zeros(x.shape[-1:], like=x) + np.ones((2, 1), np.float32, like=x) + np.empty(1, like=x) * 0,
+    "full like": lambda x: np.full(3, 7, like=x) + np.full((2, 1), 0.5, like=x),
     "zeros_like": lambda x: np.zeros_like(x) + np.ones_like(x, dtype=np.uint8),
     "full_like": lambda x: np.full_like(x, 2, shape=(3,)),
     "where": lambda x: np.where(x > 1, x, 0),
