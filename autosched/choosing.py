@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SKETCHING_S, SKETCHES, PATIENCE_S = 0.75, 12, 1.5
 #: How many times as fast the default schedule has to look to be chosen: the model counts many stages beside each other
 #: too dear, which the default has in plain nests.
-AHEAD = 1.5
+AHEAD = 1.3
 #: A short dimension: less than any vector, and no power of two.
 SHORT = 3
 #: How many times as fast a schedule has to look where a dimension is short, to be compiled beside the usual one.

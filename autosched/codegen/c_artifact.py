@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.codegen.artifact import Artifact
 from autosched.codegen.c99 import C
-from autosched.codegen.c_program import emit_c
+from autosched.codegen.c_program import ANYWHERE, HERE, emit_c
 from autosched.codegen.dialects import Dialect
 from autosched.codegen.gnu_c import gnu_c
 from autosched.codegen.llvm import cpu_of, triple_of
@@ -12,9 +12,6 @@ from autosched.codegen.signature import Signature, outside_calls
 from autosched.errors import TargetError
 from autosched.ir.stmt import Function, Stmt, expressions, walk
 from autosched.target import Target
-
-#: the texts of an artifact: as they are compiled here, and for any compiler, if that is something else
-_HERE, _ANYWHERE = ("source", "inner"), ("c99", "c99_inner")
 
 
 def compile_c(function: Function, target: Target) -> Artifact:
@@ -25,10 +22,10 @@ def compile_c(function: Function, target: Target) -> Artifact:
     """
     dialect = _dialect_of(target) if target.std != "c99" and _has_vectors(function.body) else C
     program = emit_c(function, target.strict, dialect)
-    texts = dict(zip(_HERE, (program.source, program.inner), strict=True))
+    texts = dict(zip(HERE, (program.source, program.inner), strict=True))
     if dialect is not C:
         plain = emit_c(function, target.strict)
-        texts |= zip(_ANYWHERE, (plain.source, plain.inner), strict=True)
+        texts |= zip(ANYWHERE, (plain.source, plain.inner), strict=True)
     return Artifact(
         kind="c",
         target=str(target),
@@ -63,26 +60,3 @@ def _dialect_of(target: Target) -> Dialect:
         return C
     width = 64 if {"+avx512f", "+avx512bw"} <= has else 32 if "+avx2" in has else 16
     return gnu_c(width, "+fma" in has and not target.strict)
-
-
-def text_for(target: Target, artifact: Artifact, inner: bool = False) -> str:
-    """The source to hand out: as it is compiled here if the target names the CPU or the language, else C99. `inner`:
-    the one without memory and threads of its own, if there is that."""
-    vectors = bool(target.mcpu or target.std)
-    return own_text(artifact, vectors) if inner else artifact.texts[_kind(artifact, vectors)[0]]
-
-
-def own_text(artifact: Artifact, vectors: bool) -> str:
-    """The source without memory and threads of its own, if there is that, else the whole; with vectors if asked."""
-    whole, part = _kind(artifact, vectors)
-    return artifact.texts.get(part, artifact.texts[whole])
-
-
-def _kind(artifact: Artifact, vectors: bool) -> tuple[str, str]:
-    return _HERE if vectors or _ANYWHERE[0] not in artifact.texts else _ANYWHERE
-
-
-def for_any_compiler(artifact: Artifact) -> bytes:
-    """The code of an artifact without vectors, for a compiler that has none."""
-    whole, packed = artifact.texts[_HERE[0]], artifact.code.decode()
-    return (artifact.texts.get(_ANYWHERE[0], whole) + packed[len(whole) :]).encode()

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autosched.codegen import gcc
+from autosched.codegen.artifact import Artifact
 from autosched.codegen.c99 import C
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_statements import Statements, has_vectors
@@ -35,7 +36,10 @@ from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, binary, const
 from autosched.ir.ops import ACCESSES, COMPARISONS
 from autosched.ir.visit import post_order
+from autosched.target import Target
 
+#: the texts of an artifact: as they are compiled here, and for any compiler, if that is something else
+HERE, ANYWHERE = ("source", "inner"), ("c99", "c99_inner")
 #: bytes, as a number or as C
 Bytes = int | str
 
@@ -55,6 +59,29 @@ class CProgram:
     packed: str
     inner: str
     parallel: bool
+
+
+def text_for(target: Target, artifact: Artifact, inner: bool = False) -> str:
+    """The source to hand out: as it is compiled here if the target names the CPU or the language, else C99. `inner`:
+    the one without memory and threads of its own, if there is that."""
+    vectors = bool(target.mcpu or target.std)
+    return own_text(artifact, vectors) if inner else artifact.texts[_kind(artifact, vectors)[0]]
+
+
+def own_text(artifact: Artifact, vectors: bool) -> str:
+    """The source without memory and threads of its own, if there is that, else the whole; with vectors if asked."""
+    whole, part = _kind(artifact, vectors)
+    return artifact.texts.get(part, artifact.texts[whole])
+
+
+def _kind(artifact: Artifact, vectors: bool) -> tuple[str, str]:
+    return HERE if vectors or ANYWHERE[0] not in artifact.texts else ANYWHERE
+
+
+def for_any_compiler(artifact: Artifact) -> bytes:
+    """The code of an artifact without vectors, for a compiler that has none."""
+    whole, packed = artifact.texts[HERE[0]], artifact.code.decode()
+    return (artifact.texts.get(ANYWHERE[0], whole) + packed[len(whole) :]).encode()
 
 
 def c_name(name: str) -> str:

@@ -358,7 +358,7 @@ class Statements:
         outer, self._plan = self._plan, planned(roots)
         temporaries, self.x.temporaries = self.x.temporaries, {}
         try:
-            with self.v.evaluating(lambda: frozenset(_certain(roots))):
+            with self.v.evaluating(lambda: frozenset(_certain(roots, self.v.may_come_early))):
                 self._load_pixels(roots)
                 if self._plan:
                     self._settle(roots)
@@ -378,7 +378,7 @@ class Statements:
 
     def _settle(self, roots: Iterable[Expr]) -> None:
         """Name the planned parts that these expressions evaluate for certain."""
-        for node in _certain(roots):
+        for node in _certain(roots, self.v.may_come_early):
             if node in self.x.temporaries:
                 continue
             with suppress(NotVector):  # no name then, which whoever writes it finds out
@@ -462,11 +462,12 @@ def _reads(e: Expr, buffer: S.Buffer) -> bool:
     return any(n.op == "load" and n.value is buffer for n in post_order(e))
 
 
-def _certain(roots: Iterable[Expr]) -> list[Expr]:
+def _certain(roots: Iterable[Expr], may_come_early: Callable[[Expr], bool]) -> list[Expr]:
     """The expressions that evaluating `roots` computes in any case, arguments first.
 
-    Guarded parts that read no memory count: computing them early is harmless. So do those that both sides of a choice
-    need: named inside, each would be written twice, and what it is made of four times.
+    Guarded parts that read no memory count: computing them early is harmless, as it is of what `may_come_early`. So do
+    those that both sides of a choice need: named inside, each would be written twice, and what it is made of four
+    times.
     """
     order: list[Expr] = []
     seen: set[Expr] = set()
@@ -475,7 +476,7 @@ def _certain(roots: Iterable[Expr]) -> list[Expr]:
         node, certain, done = stack.pop()
         if done:
             order.append(node)
-        elif node not in seen and (certain or not touches_memory(node)):
+        elif node not in seen and (certain or not touches_memory(node) or may_come_early(node)):
             seen.add(node)
             stack.append((node, certain, True))
             guarded = set(guarded_arguments(node))

@@ -329,8 +329,16 @@ class VectorExpressions(VectorMemory):
         if e.op != "load":
             return False
         certain = [x for x in self._certain() if x.op == "load" and x.args[0] is e.args[0]]
-        if any(is_as_large(e.value, x.value) for x in certain):
-            return True
+        return any(is_as_large(e.value, x.value) for x in certain) or self._lies_inside(e)
+
+    def may_come_early(self, e: Expr) -> bool:
+        """Whether a vector may be computed though a condition says whether it is needed: all that it loads is there."""
+        if e.dtype.lanes == 1:
+            return False
+        return all(not is_opaque(x) and (x.op != "load" or self._lies_inside(x)) for x in post_order(e))
+
+    def _lies_inside(self, e: Expr) -> bool:
+        """Whether a load is certainly of elements of its buffer."""
         size, line = constant_bytes(e.value), line_of(e.args[0])
         if size is None or line is None:
             return False
@@ -353,6 +361,12 @@ class VectorExpressions(VectorMemory):
         return self.bits(self.ring(e, e.dtype.lanes), e.dtype)
 
 
+def _is_by_a_number(e: Expr) -> bool:
+    """Whether a division of integers is by a positive number that is known."""
+    divisor = _constant_lane(e.args[1])
+    return divisor is not None and divisor > 0
+
+
 def lane_bytes(of: DType) -> int:
     """Bytes of one lane in a register, where floats of 16 bits are computed in 32."""
     return max(of.bits, 32 if of.is_float else 8) // 8
@@ -368,7 +382,7 @@ def widest(roots: Iterable[Expr]) -> int:
         seen.add(e)
         if e.dtype.kind != "handle":
             most = max(most, lane_bytes(e.dtype))
-        if e.op in c_divisions.TEMPLATES and e.dtype.is_integer and _constant_lane(e.args[1]) is None:
+        if e.op in c_divisions.TEMPLATES and e.dtype.is_integer and not _is_by_a_number(e):
             most = max(most, c_divisions.width(e.dtype))
         if e.op != "load" or as_ramp(e.args[0]) is None:
             stack.extend(e.args)
@@ -421,9 +435,8 @@ def _division(v: VectorExpressions, e: Expr) -> Code:
     if e.dtype.is_float:
         a, b = v.operands(e)
         return Code(f"{v.x.helpers.name(e.op, a.ctype)}({a.text}, {b.text})", ATOM, a.ctype)
-    divisor = _constant_lane(e.args[1])
     floors = e.op.startswith("floor") and e.dtype.kind == "int"
-    is_known = divisor is not None and divisor > 0
+    is_known = _is_by_a_number(e)
     if (floors or not is_known) and not v.d.keeps_whole or not is_known and e.dtype.bits > 32:
         raise NotVector
     a, b = v.operands(e)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from autosched.building import Buildable, as_workload
-from autosched.codegen.c_artifact import text_for
-from autosched.codegen.c_program import c_name, header
+from autosched.codegen.c_program import c_name, header, text_for
 from autosched.errors import BuildError, TargetError, UsageError, expect
 from autosched.exporting.cl_launcher import launcher
 from autosched.exporting.folder import Exported, write_folder

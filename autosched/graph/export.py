@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autosched.codegen.artifact import Artifact
-from autosched.codegen.c_artifact import own_text, text_for
-from autosched.codegen.c_program import c_name
+from autosched.codegen.c_program import c_name, own_text, text_for
 from autosched.codegen.signature import Signature
 from autosched.errors import BuildError
 from autosched.exporting import cl_launcher

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from autosched.codegen.artifact import Artifact
-from autosched.codegen.c_artifact import for_any_compiler
+from autosched.codegen.c_program import for_any_compiler
 from autosched.errors import BuildError, UsageError
 from autosched.ir.functions import find_symbol
 from autosched.runtime import jit as openmp

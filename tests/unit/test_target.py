@@ -114,8 +114,14 @@ def test_every_kind_lists_its_options():
     for kind in KINDS:
         assert Target(kind).keys[-1:] == KINDS[kind].keys[-1:]
         for option in Target(kind).kind.options:
-            value = {"number": "2", "flag": "1"}.get(KINDS[kind].options[option].form, "x")
+            form, values = KINDS[kind].options[option].form, KINDS[kind].options[option].values
+            value = values[0] if values else {"number": "2", "flag": "1"}.get(form, "x")
             assert Target(f"{kind} -{option}={value}").options == {option: value}
+
+
+def test_an_option_may_have_few_values():
+    with pytest.raises(TargetError, match=r"there is no std=c11\n  std: gnu99 or c99"):
+        Target("c -std=c11")
 
 
 def test_code_for_another_machine_can_be_read_but_not_called():

@@ -394,7 +394,7 @@ def test_c_divides_lanes_in_floats() -> None:
     q = te.compute((64,), lambda i: te.floordiv(a[i], b[i]), "q")
     s = create_schedule(q)
     s[q].vectorize(s[q].split("i", factor=8)[1])
-    text = compile_function(lower_structure(s, [a, b, q], "c").bind(), Target("c")).texts["source"]
+    text = compile_function(lower_structure(s, [a, b, q], "c").bind(), Target("c")).texts["c99"]
     assert "floordiv_lane_int16_t(a[" in text and "floordiv_int16_t(" not in text
 
 

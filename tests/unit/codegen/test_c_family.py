@@ -11,8 +11,9 @@ from edges import ON_INTEGERS, exact_values
 
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.c_family import compile_opencl, emit_program
+from autosched.codegen.c_helpers import Helpers
 from autosched.codegen.c_scalar import SCALAR
-from autosched.codegen.c_text import Helpers, Names
+from autosched.codegen.c_text import Names
 from autosched.codegen.dialects import CUDA, OPENCL
 from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.lanes import as_ramp
