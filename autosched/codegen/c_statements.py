@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
-from autosched.codegen.c_vector import VectorExpressions, lane_bytes, widest
+from autosched.codegen.c_vector import VectorExpressions
 from autosched.codegen.c_vector_memory import NotVector, array_alignment
 from autosched.codegen.lanes import as_ramp, lane_of, piece_of
 from autosched.codegen.pocl import divides_now_and_then
 from autosched.codegen.together import Interleaved, interleaved
+from autosched.codegen.widths import lane_bytes, widest
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.calls import touches_memory

@@ -11,12 +11,11 @@ Conditions are masks: integers as wide as the operands that were compared, each 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 
-from autosched.codegen import c_divisions
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import (
     ATOM,
@@ -37,6 +36,7 @@ from autosched.codegen.lanes import as_ramp, lane_of, line_of, pattern_of, piece
 from autosched.codegen.legalize import legal
 from autosched.codegen.storage import constant_bytes
 from autosched.codegen.together import Columns, is_as_large, pixels
+from autosched.codegen.widths import constant_lane, is_by_a_number, widest
 from autosched.ir.calls import is_opaque, touches_memory
 from autosched.ir.dtype import DType, dtype
 from autosched.ir.expr import OPS, Expr, binary, const, is_const, is_index, make, ramp
@@ -361,34 +361,6 @@ class VectorExpressions(VectorMemory):
         return self.bits(self.ring(e, e.dtype.lanes), e.dtype)
 
 
-def _is_by_a_number(e: Expr) -> bool:
-    """Whether a division of integers is by a positive number that is known."""
-    divisor = _constant_lane(e.args[1])
-    return divisor is not None and divisor > 0
-
-
-def lane_bytes(of: DType) -> int:
-    """Bytes of one lane in a register, where floats of 16 bits are computed in 32."""
-    return max(of.bits, 32 if of.is_float else 8) // 8
-
-
-def widest(roots: Iterable[Expr]) -> int:
-    """Bytes of the widest lanes of vectors that computing these takes; places in a row are no vectors."""
-    most, seen, stack = 1, set[Expr](), list(roots)
-    while stack:
-        e = stack.pop()
-        if e in seen or e.dtype.lanes == 1:
-            continue
-        seen.add(e)
-        if e.dtype.kind != "handle":
-            most = max(most, lane_bytes(e.dtype))
-        if e.op in c_divisions.TEMPLATES and e.dtype.is_integer and not _is_by_a_number(e):
-            most = max(most, c_divisions.width(e.dtype))
-        if e.op != "load" or as_ramp(e.args[0]) is None:
-            stack.extend(e.args)
-    return most
-
-
 def _may_stay_in_registers(buffer: Buffer) -> bool:
     size = constant_bytes(buffer) if buffer.scope == "local" else None
     return size is not None and size <= MOST_IN_REGISTERS
@@ -405,16 +377,10 @@ def _ring_unary(v: VectorExpressions, e: Expr, to: DType) -> Code:
 
 
 def _ring_shl(v: VectorExpressions, e: Expr, to: DType) -> Code:
-    amount = _constant_lane(e.args[1])
+    amount = constant_lane(e.args[1])
     if amount is None or not 0 <= amount < to.bits:
         raise NotVector
     return infix("<<", v.ring(e.args[0], e.dtype.lanes), v.constant(amount, to), to)
-
-
-def _constant_lane(e: Expr) -> int | None:
-    """The number that every lane of `e` is, if that is known."""
-    inner = e.args[0] if e.op == "broadcast" else e
-    return int(inner.value) if inner.op == "const" and not inner.dtype.is_float else None
 
 
 _RING: dict[str, Callable[[VectorExpressions, Expr, DType], Code]] = {
@@ -436,7 +402,7 @@ def _division(v: VectorExpressions, e: Expr) -> Code:
         a, b = v.operands(e)
         return Code(f"{v.x.helpers.name(e.op, a.ctype)}({a.text}, {b.text})", ATOM, a.ctype)
     floors = e.op.startswith("floor") and e.dtype.kind == "int"
-    is_known = _is_by_a_number(e)
+    is_known = is_by_a_number(e)
     if (floors or not is_known) and not v.d.keeps_whole or not is_known and e.dtype.bits > 32:
         raise NotVector
     a, b = v.operands(e)
@@ -473,7 +439,7 @@ def _abs(v: VectorExpressions, e: Expr) -> Code:
 
 
 def _shr(v: VectorExpressions, e: Expr) -> Code:
-    amount = _constant_lane(e.args[1])
+    amount = constant_lane(e.args[1])
     if amount is None or not 0 <= amount < e.dtype.bits:
         raise NotVector
     a = v.value(e.args[0], e.dtype.lanes)

@@ -1,8 +1,7 @@
 """Expressions to LLVM.
 
-Two ways to evaluate one expression: as a *value*, in its own type, where integers wrap; and as an
-*index*, in 64-bit signed integers, where index arithmetic is exact. An index that meets a value is
-cut to its type there. What evaluates its operands on demand (`if_then_else`, `and`, `or` around
+An expression is a *value*, in its own type, where integers wrap, or an *index*, in 64 bits, where arithmetic is exact.
+An index that meets a value is cut to its type. What evaluates its operands on demand (`if_then_else`, `and`, `or` around
 loads) branches on a scalar condition and masks the loads under a vector one.
 """
 

@@ -13,14 +13,12 @@ LINES = {module: path.read_text(encoding="utf-8").count("\n") for module, path i
 #: packages that a compiler and tuner could do without
 OUTSIDE_THE_CORE = ("tvm", "topi", "testing", "raw", "simulate", "tracing", "html", "exporting")
 
-LINES_OF_ALL, LINES_OF_THE_CORE, FILES, DEFERRED_IMPORTS = 133_250, 86_600, 680, 37
+LINES_OF_ALL, LINES_OF_THE_CORE, FILES, DEFERRED_IMPORTS = 134_500, 87_500, 688, 37
 #: files of more than 600 lines, functions of more than 60
 LONG_FILES: tuple[str, ...] = ()
 LONG_FUNCTIONS = (
     "ir.buffers.decl_buffer",
     "topi.nn.recurrent.lstm",
-    "tuning.run.tune",
-    "tuning.sizes.tune_sizes",
 )
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
