@@ -1,8 +1,8 @@
 """Expressions to LLVM.
 
-An expression is a *value*, in its own type, where integers wrap, or an *index*, in 64 bits, where arithmetic is exact.
-An index that meets a value is cut to its type. What evaluates its operands on demand (`if_then_else`, `and`, `or` around
-loads) branches on a scalar condition and masks the loads under a vector one.
+An expression is a *value*, in its own type, where integers wrap, or an *index*, in 64 bits, where arithmetic is
+exact. An index that meets a value is cut to its type. What evaluates its operands on demand (`if_then_else`, `and`,
+`or` around loads) branches on a scalar condition and masks the loads under a vector one.
 """
 
 from __future__ import annotations
