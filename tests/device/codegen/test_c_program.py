@@ -21,7 +21,7 @@ import autosched
 from autosched import te
 from autosched.codegen.c99 import C
 from autosched.codegen.c_artifact import compile_c
-from autosched.codegen.c_program import emit_c
+from autosched.codegen.c_program import emit_c, text_for
 from autosched.codegen.dialects import CUDA, OPENCL
 from autosched.errors import BuildError, UsageError
 from autosched.ir import functions
@@ -476,3 +476,42 @@ def test_lanes_beside_loads_of_single_bytes_are_vectors() -> None:
         s[c].vectorize("j.inner")
         source = compile_c(lower_structure(s, [a, b, c], "c").bind(), Target("c")).texts["source"]
         assert ("no-tree-loop-vectorize" in source) == wanted
+
+
+def _in_vectors() -> Function:
+    a, b = (te.placeholder((64,), name=name) for name in "ab")
+    c = te.compute((64,), lambda i: te.exp(a[i]) + b[i], name="c")
+    s = create_schedule(c)
+    s[c].vectorize(s[c].split("i", factor=8)[1])
+    return lower_structure(s, [a, b, c], "c").bind()
+
+
+def test_what_runs_here_has_vectors_and_what_others_get_is_c99() -> None:
+    function = _in_vectors()
+    if "vector_size" not in (artifact := compile_c(function, Target("c"))).texts["source"]:
+        pytest.skip("the vectors of this CPU are not known")
+    assert "vector_size" not in artifact.texts["c99"]
+    assert text_for(Target("c"), artifact) == artifact.texts["c99"]
+    for told in ("c -mcpu=native", "c -std=gnu99"):
+        assert text_for(Target(told), artifact) == artifact.texts["source"]
+    plain = compile_c(function, Target("c -std=c99"))
+    assert plain.texts["source"] == artifact.texts["c99"] and "c99" not in plain.texts
+    assert "vector_size" not in compile_c(function, Target("c -mcpu=of-nobody")).texts["source"]
+
+
+@needs_compiler
+def test_a_compiler_without_vectors_gets_c99(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = _in_vectors()
+    found, compiled = c_compiler.require_compiler("a test"), []
+    monkeypatch.setattr(c_compiler, "require_compiler", lambda asked: replace(found, vectors=False))
+    compile_object = c_compiler.compile_object
+
+    def told(source: str, *args: object, **options: object) -> object:
+        compiled.append(source)
+        return compile_object(source, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(c_compiler, "compile_object", told)
+    arrays = [np.linspace(-3, 3, 64, dtype="float32"), np.arange(64, dtype="float32"), np.zeros(64, "float32")]
+    load_kernel(compile_c(function, TARGET), TARGET).bind(arrays).run()
+    np.testing.assert_allclose(arrays[2], np.exp(arrays[0]) + arrays[1], rtol=1e-6)
+    assert compiled and "vector_size" not in compiled[0]
