@@ -7,7 +7,8 @@
 Sums and extremes over each choice of axes, contractions as `einsum` writes them, norms and soft-max along each axis,
 rearrangements, and functions of elements. Each is written as `te` says it, and has no record. Results are compared with
 PyTorch's. All is timed in one process with one thread, in turn, in seconds of computing; the least of seven counts, so
-that what else the machine does matters little. PyTorch returns a view where it only permutes axes; here it copies.
+that what else the machine does matters little. OpenCL has all threads, as LLVM beside it, and is timed by the clock.
+PyTorch returns a view where it only permutes axes; here it copies.
 
 Results go to `experiments/results/everyday.json`, those of another target to `everyday_TARGET.json`.
 """
@@ -29,7 +30,7 @@ import torch
 from common import machine, save
 from torch.nn import functional
 
-from autosched import build, te
+from autosched import Target, build, te
 from autosched.space.workload import Workload
 from autosched.te import Tensor
 
@@ -207,26 +208,27 @@ def functions() -> Iterator[tuple[str, Operation]]:
     )
 
 
-def seconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Seconds of computing of each, the least of some rounds in turn."""
+def seconds(clock: Callable[[], float], calls: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Seconds of each, the least of some rounds in turn."""
     often, best = {}, dict.fromkeys(calls, math.inf)
     for name, call in calls.items():
         call()
-        begun = time.thread_time()
+        begun = clock()
         call()
-        often[name] = max(1, int(SAMPLE_S / max(time.thread_time() - begun, 1e-7)))
+        often[name] = max(1, int(SAMPLE_S / max(clock() - begun, 1e-7)))
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            begun = time.thread_time()
+            begun = clock()
             for _ in range(often[name]):
                 call()
-            best[name] = min(best[name], (time.thread_time() - begun) / often[name])
+            best[name] = min(best[name], (clock() - begun) / often[name])
     return {name: float(f"{s:.3g}") for name, s in best.items()}
 
 
 def measure(one: Operation, target: str) -> dict[str, float]:
     work = Workload("everyday", tuple(one.args))
-    ways = {"chosen": (target, "quick"), "default": (target, "none"), "llvm": (LLVM, "quick")}
+    beside = LLVM if "threads" in target else "llvm"
+    ways = {"chosen": (target, "quick"), "default": (target, "none"), "llvm": (beside, "quick")}
     if target == LLVM:
         del ways["llvm"]
     built = {name: build(work, on, records=os.devnull + ".none", effort=effort) for name, (on, effort) in ways.items()}
@@ -236,7 +238,8 @@ def measure(one: Operation, target: str) -> dict[str, float]:
     wanted = one.torch(*like).numpy().reshape(out.shape)
     np.testing.assert_allclose(out, wanted, rtol=2e-3, atol=2e-3 * abs(wanted).max())
     calls: dict[str, Callable[[], object]] = {name: partial(call, *arrays, out) for name, call in built.items()}
-    return seconds({**calls, "torch": lambda: one.torch(*like)})
+    clock = time.thread_time if "threads" in target else time.perf_counter
+    return seconds(clock, {**calls, "torch": lambda: one.torch(*like)})
 
 
 def main() -> None:
@@ -244,14 +247,15 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="only those whose name has one of these")
     parser.add_argument("--target", default=LLVM, help="where (one thread of this machine by LLVM)")
     given = parser.parse_args()
-    words, target = given.names, given.target if "threads" in given.target else f"{given.target} -threads=1"
+    words, target = given.names, Target(given.target)
+    to = str(target) if target.is_gpu_style or "threads" in target.options else f"{target} -threads=1"
     torch.set_num_threads(1)
     rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
         for name, one in operations():
             if not words or any(w in name for w in words):
-                rows[name] = s = measure(one, target)
+                rows[name] = s = measure(one, to)
                 others = ", ".join(f"{by} {t / s['chosen']:6.2f}" for by, t in s.items() if by != "chosen")
                 print(f"{name:36} {1e3 * s['chosen']:8.3f} ms, {others} times that", flush=True)
     ratios = {by: [s[by] / s["chosen"] for s in rows.values()] for by in next(iter(rows.values())) if by != "chosen"}
@@ -259,7 +263,7 @@ def main() -> None:
         mean = math.exp(sum(map(math.log, found)) / len(found))
         print(f"{by}: {mean:.2f} times ours in the geometric mean of {len(found)}; least {min(found):.2f}")
     if not words:
-        file = "everyday" if target == LLVM else f"everyday_{target.split()[0]}"
+        file = "everyday" if to == LLVM else f"everyday_{target.kind}"
         print("written to", save(file, {"machine": machine(), "operations": rows}))
 
 

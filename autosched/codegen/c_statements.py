@@ -10,7 +10,8 @@ from dataclasses import replace
 from autosched.codegen.c_scalar import Expressions
 from autosched.codegen.c_text import ATOM, CONDITIONAL, INDEX, Code, Names, promoted
 from autosched.codegen.c_vector import VectorExpressions
-from autosched.codegen.c_vector_memory import NotVector, array_alignment
+from autosched.codegen.c_vector_memory import array_alignment
+from autosched.codegen.dialects import NotVector
 from autosched.codegen.lanes import as_ramp, lane_of, piece_of
 from autosched.codegen.pocl import divides_now_and_then
 from autosched.codegen.together import Interleaved, interleaved

@@ -30,7 +30,8 @@ from autosched.codegen.c_text import (
     literal,
     unsigned,
 )
-from autosched.codegen.c_vector_memory import NotVector, VectorMemory
+from autosched.codegen.c_vector_memory import VectorMemory
+from autosched.codegen.dialects import NotVector
 from autosched.codegen.halves import Half
 from autosched.codegen.lanes import as_ramp, lane_of, line_of, pattern_of, piece_of
 from autosched.codegen.legalize import legal
@@ -259,7 +260,7 @@ class VectorExpressions(VectorMemory):
         code = self.x.value(e)
         if e.dtype.is_bool:
             # the LLVM of PoCL 3.0 cannot broadcast one lane of what it compares in vectors: of `-condition` it does
-            ctype, known = f"int32x{lanes}", {"true": -1, "false": 0}.get(code.text)
+            ctype, known = f"int{8 if self.d.register_bytes else 32}x{lanes}", {"true": -1, "false": 0}.get(code.text)
             if known is not None:
                 return replace(self.constant(known, ctype), mask=True)
             numbers = Code(self.d.splat.format(type=self.type_name(ctype), x=code.text), UNARY, ctype)

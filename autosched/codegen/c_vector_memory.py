@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import prod
 
 from autosched.codegen.c_scalar import Expressions
-from autosched.codegen.dialects import Vectors
+from autosched.codegen.dialects import NotVector, Vectors
 from autosched.codegen.lanes import as_ramp
 from autosched.codegen.storage import constant_bytes
 from autosched.codegen.together import windows
@@ -26,10 +26,6 @@ def array_alignment(buffer: Buffer, vectors: Vectors) -> int:
     size = constant_bytes(buffer)
     whole = min(vectors.widest_access, size & -size) if size else 1
     return max(whole, SHARED_ALIGNMENT) if buffer.scope == "shared" else whole
-
-
-class NotVector(Exception):
-    """This statement has no form in whole vectors."""
 
 
 class VectorMemory:

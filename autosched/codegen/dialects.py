@@ -24,6 +24,10 @@ from autosched.ir.expr import OPS
 _CALLED = re.compile(r"\b[A-Za-z_]\w*(?=\()")
 
 
+class NotVector(Exception):
+    """This statement has no form in whole vectors."""
+
+
 @dataclass(frozen=True)
 class Kernels:
     """Threads, and memory that a work-group shares."""
@@ -153,11 +157,13 @@ class Dialect:
         return self.kernels
 
     def type_name(self, of: DType) -> str:
-        """The type of a value in a register."""
+        """The type of a value in a register. Raises NotVector for a vector that is wider than one."""
         base = self.types[of.scalar]
         if of.lanes == 1:
             return base
         assert self.vectors is not None
+        if 0 < self.vectors.register_bytes < of.lanes * max(of.bits, 8) // 8:
+            raise NotVector
         return self.vectors.type.format(type=base, lanes=of.lanes)
 
     def converted(self, x: str, old: DType, new: DType) -> str:

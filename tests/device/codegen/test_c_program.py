@@ -515,3 +515,20 @@ def test_a_compiler_without_vectors_gets_c99(monkeypatch: pytest.MonkeyPatch) ->
     load_kernel(compile_c(function, TARGET), TARGET).bind(arrays).run()
     np.testing.assert_allclose(arrays[2], np.exp(arrays[0]) + arrays[1], rtol=1e-6)
     assert compiled and "vector_size" not in compiled[0]
+
+
+@needs_compiler
+@pytest.mark.parametrize("to", ["c", "c -std=c99"])
+def test_conditions_of_many_lanes(to: str) -> None:
+    """A condition of one number in 64 lanes is no wider than the bytes that it is beside."""
+    a, b, k = te.placeholder((2, 64), "uint8", "a"), te.placeholder((2,), name="b"), te.reduce_axis((0, 64), "k")
+    either = te.compute((2, 64), lambda i, j: te.any(a[i, j] > 200, b[i] > 0), name="either")
+    some = te.compute((2,), lambda i: te.any(te.all(a[i, k] > 250, b[i] > 0), axis=k), name="some")
+    s = create_schedule([either, some])
+    s[either].vectorize("j")
+    s[some].vectorize("k")
+    arrays = [np.arange(128, dtype="uint8").reshape(2, 64) * 2, np.array([-1, 1], "float32")]
+    found = [np.zeros((2, 64), bool), np.zeros(2, bool)]
+    autosched.build(s, to, args=[a, b, either, some])(*arrays, *found)
+    np.testing.assert_array_equal(found[0], (arrays[0] > 200) | (arrays[1] > 0)[:, None])
+    np.testing.assert_array_equal(found[1], (arrays[0] > 250).any(1) & (arrays[1] > 0))
