@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -488,8 +489,10 @@ def _in_vectors() -> Function:
 
 def test_what_runs_here_has_vectors_and_what_others_get_is_c99() -> None:
     function = _in_vectors()
-    if "vector_size" not in (artifact := compile_c(function, Target("c"))).texts["source"]:
+    artifact = compile_c(function, Target("c"))
+    if platform.machine() not in ("x86_64", "aarch64"):
         pytest.skip("the vectors of this CPU are not known")
+    assert "vector_size" in artifact.texts["source"]
     assert "vector_size" not in artifact.texts["c99"]
     assert text_for(Target("c"), artifact) == artifact.texts["c99"]
     for told in ("c -mcpu=native", "c -std=gnu99"):
