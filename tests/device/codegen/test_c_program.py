@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -535,3 +536,38 @@ def test_conditions_of_many_lanes(to: str) -> None:
     autosched.build(s, to, args=[a, b, either, some])(*arrays, *found)
     np.testing.assert_array_equal(found[0], (arrays[0] > 200) | (arrays[1] > 0)[:, None])
     np.testing.assert_array_equal(found[1], (arrays[0] > 250).any(1) & (arrays[1] > 0))
+
+
+@needs_compiler
+@pytest.mark.parametrize("to", ["c", "c -std=c99"])
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_halves_are_rounded_to_even(source: str, lanes: int, to: str) -> None:
+    """What lies between two halves, exactly and almost, of both signs and all sizes."""
+    halves = np.arange(0x7C00, dtype="uint16").view("float16").astype("float64")
+    between = (halves[:-1] + halves[1:]) / 2
+    x = np.concatenate([halves, between, np.nextafter(between, 0), np.nextafter(between, 9e9), [65519.9, 65520, 1e9]])
+    x = np.resize(np.concatenate([x, -x]), 8 * 32_000).astype(source)
+    a = te.placeholder(x.shape, source, "a")
+    b = te.compute(x.shape, lambda i: a[i].astype("float16"), name="b")
+    s = create_schedule(b)
+    if lanes > 1:
+        s[b].vectorize(s[b].split("i", factor=lanes)[1])
+    found = np.zeros(x.shape, "float16")
+    autosched.build(s, to, args=[a, b])(x, found)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(found.view("uint16"), x.astype("float16").view("uint16"))
+
+
+@needs_compiler
+def test_a_compiler_that_refuses_flags_of_gcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long source gets those that the compiler takes."""
+    found = c_compiler.require_compiler("a test").command
+    script = tmp_path / "cc"
+    refuses = 'for x in "$@"; do case "$x" in -fvect*) echo "unknown option: $x"; exit 1;; esac; done'
+    script.write_text(f'#!/bin/sh\n{refuses}\nexec {shlex.join(found)} "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    long = "int one(void) { return 1; }\n" + "\n" * c_compiler.MOST_LINES_AT_O3
+    c_compiler.compile_object(long, tmp_path / "one.o")
+    assert (tmp_path / "one.o").exists()
