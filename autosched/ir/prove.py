@@ -112,11 +112,15 @@ class Prover:
         return [a - b, b - a] if condition.op == "eq" else [DIFFERENCES[condition.op](a, b)]
 
     def assume_nonneg(self, p: Poly) -> None:
-        """Use the fact `p >= 0` to raise the lower bounds of sizes: `3*W - 1 >= 0` gives `W >= 1`."""
+        """Use the fact `p >= 0` to raise lower bounds, and to lower an upper one that is a number: `3*W - 1 >= 0` gives
+        `W >= 1`, and `30 - i >= 0` gives `i <= 30`."""
         if len(p.terms) == 1 and () not in p.terms:
             return
         rest = [(m, c) for m, c in p.terms.items() if m]
         slack = -p.terms.get((), 0)
+        if len(rest) == 1 and rest[0][1] < 0 and len(rest[0][0]) == 1:
+            self._lower_to(rest[0][0][0], slack // rest[0][1])
+            return
         if len(rest) != 1 or slack <= 0 or rest[0][1] <= 0:
             return
         monomial, coefficient = rest[0]
@@ -133,6 +137,11 @@ class Prover:
             floor = least if len(monomial) == 1 else 1
             if atom.op == "var" and low is not None and low.constant is not None and low.constant < floor:
                 self.bind(atom, floor, high)
+
+    def _lower_to(self, v: Expr, most: int) -> None:
+        low, high = self.range(v)
+        if v.op == "var" and high is not None and high.constant is not None and high.constant > most:
+            self.bind(v, low, most)
 
     def _as_poly(self, value: Poly | Expr | int | None) -> Poly | None:
         if value is None or isinstance(value, Poly):

@@ -19,6 +19,7 @@ from autosched.ir.calls import is_opaque
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, select, var, variables
 from autosched.ir.ops import ORDERS
+from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, conjuncts
 from autosched.ir.stmt import (
     Allocate,
@@ -49,6 +50,8 @@ MAX_STATEMENTS = 2000
 DEPTH = 4
 #: A loop of no more iterations than this is asked in each of them: cutting it gains little, and doubles what it does.
 FEW = 4
+#: Operations of a vector that take less time than a branch that is not foreseen half of the times.
+SOON_DONE = 12
 
 
 @dataclass
@@ -306,7 +309,8 @@ def choose_lanes(s: Stmt, an: Analyzer) -> Stmt:
 
     for x in 16 lanes: if x < n: T[x] = T[x] + A[x]   ->   for x in 16 lanes: T[x] = select(x < n, T[x] + A[x], T[x])
 
-    Only where everything may be read whether the condition holds or not, and nobody else writes there.
+    So does one that data say for all lanes, where what it saves costs less than a branch that goes either way. Only
+    where everything may be read whether the condition holds or not, and no other task writes there.
     """
     return _choose(s, an, frozenset(), frozenset(), None)
 
@@ -325,16 +329,41 @@ def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr
                 if s.extent.op == "max" and is_const(s.extent.args[1], 0):  # it runs, so 0 is not the larger one
                     an.bind(s.var, an.poly(s.start), an.poly(s.start) + an.poly(s.extent.args[0]) - 1)
                 return replace(s, body=_choose(s.body, an, own, inside, tasks))
-        case If(otherwise=None) if lanes & variables(s.condition):
-            stores = [x for x in walk(s.then) if isinstance(x, Store)]
-            if all(x.buffer in own or tasks is None for x in stores) and may_run_anyway(s, an):
+        case If():
+            if _is_a_choice(s, lanes) and _are_of_this_task(s.then, own, tasks, an) and may_run_anyway(s, an):
                 condition = logical_and(*conjuncts(s.condition))
                 return map_stmt(s.then, on_stmt=lambda x: _chosen(x, condition) if isinstance(x, Store) else x)
-        case If():
             with an.assuming(s.condition):
                 then = _choose(s.then, an, own, lanes, tasks)
             return If(s.condition, then, s.otherwise and _choose(s.otherwise, an, own, lanes, tasks))
     return with_children(s, lambda c: _choose(c, an, own, lanes, tasks))
+
+
+def _is_a_choice(s: If, lanes: frozenset[Expr]) -> bool:
+    """Whether lanes do not agree, or agree on what nobody foresees and is soon done."""
+    if s.otherwise is not None or not lanes:
+        return False
+    if lanes & variables(s.condition):
+        return True
+    done = sum(not is_index(e) and e.op != "load" for e in post_order(all_expressions(s.then)))
+    return contains(s.condition, "load") and done <= SOON_DONE
+
+
+def _are_of_this_task(s: Stmt, own: frozenset[Buffer], tasks: For | None, an: Analyzer) -> bool:
+    """Whether no other task stores where the statement does."""
+    stores = [x for x in walk(s) if isinstance(x, Store) and x.buffer not in own]
+    return tasks is None or all(any(_is_apart(i, tasks, an) for i in x.indices) for x in stores)
+
+
+def _is_apart(index: Expr, tasks: For, an: Analyzer) -> bool:
+    """Whether tasks store at indices of their own: `16*task + x` for x in [0, 16)."""
+    affine = an.poly(index).affine_in(tasks.var)
+    if affine is None or not affine[0]:
+        return False
+    slope, rest = affine
+    bound = {x.var for x in walk(tasks.body) if isinstance(x, (For, Let))}
+    within = Poly({m: c for m, c in rest.terms.items() if not bound.isdisjoint(Poly({m: 1}).variables)})
+    return an.prove_nonneg(within) and an.prove_nonneg(Poly.of(abs(slope) - 1) - within)
 
 
 def _chosen(s: Store, condition: Expr) -> Store:

@@ -145,10 +145,10 @@ def _on_body(change: Callable[..., Stmt], *given: Callable[[Program], Any], only
 
 
 def masks(p: Program) -> Program:
-    """On CPUs, loops visit only what their masks let through."""
-    if not p.target.is_cpu or gpu.has_work_items(p.function.body):
-        return p
-    return p.with_body(choose_lanes(lift_conditions(cut_masks(p.function.body, p.analyzer())), p.analyzer()))
+    """On CPUs, loops visit only what their masks let through; everywhere, lanes choose."""
+    if p.target.is_cpu and not gpu.has_work_items(p.function.body):
+        p = p.with_body(lift_conditions(cut_masks(p.function.body, p.analyzer())))
+    return p.with_body(choose_lanes(p.function.body, p.analyzer()))
 
 
 def patterns(p: Program) -> Program:
