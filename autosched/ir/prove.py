@@ -112,15 +112,14 @@ class Prover:
         return [a - b, b - a] if condition.op == "eq" else [DIFFERENCES[condition.op](a, b)]
 
     def assume_nonneg(self, p: Poly) -> None:
-        """Use the fact `p >= 0` to raise lower bounds, and to lower an upper one that is a number: `3*W - 1 >= 0` gives
-        `W >= 1`, and `30 - i >= 0` gives `i <= 30`."""
+        """Use the fact `p >= 0` to raise lower bounds and to lower upper ones: `3*W - 1 >= 0` gives `W >= 1`, and
+        `n//32 - 1 - i >= 0` gives `i <= n//32 - 1`."""
+        for v in p.variables:
+            self._lower(v, p)
         if len(p.terms) == 1 and () not in p.terms:
             return
         rest = [(m, c) for m, c in p.terms.items() if m]
         slack = -p.terms.get((), 0)
-        if len(rest) == 1 and rest[0][1] < 0 and len(rest[0][0]) == 1:
-            self._lower_to(rest[0][0][0], slack // rest[0][1])
-            return
         if len(rest) != 1 or slack <= 0 or rest[0][1] <= 0:
             return
         monomial, coefficient = rest[0]
@@ -138,10 +137,23 @@ class Prover:
             if atom.op == "var" and low is not None and low.constant is not None and low.constant < floor:
                 self.bind(atom, floor, high)
 
-    def _lower_to(self, v: Expr, most: int) -> None:
+    def _lower(self, v: Expr, p: Poly) -> None:
+        """Use the fact `p >= 0` of a variable whose upper bound it lowers."""
         low, high = self.range(v)
-        if v.op == "var" and high is not None and high.constant is not None and high.constant > most:
+        affine = p.affine_in(v)
+        if high is None or affine is None or affine[0] >= 0:
+            return
+        most = affine[1].floordiv(-affine[0])
+        if most is not None and most != high and not self._leads_to(most, v) and self.prove_nonneg(high - most):
             self.bind(v, low, most)
+
+    def _leads_to(self, bound: Poly, v: Expr) -> bool:
+        """Whether the variable is mentioned in the bound, or in the ranges of what is."""
+        todo, met = list(bound.variables), set()
+        while todo:
+            met.add(u := todo.pop())
+            todo.extend(self._named(u) - met)
+        return v in met
 
     def _as_poly(self, value: Poly | Expr | int | None) -> Poly | None:
         if value is None or isinstance(value, Poly):

@@ -50,8 +50,6 @@ MAX_STATEMENTS = 2000
 DEPTH = 4
 #: A loop of no more iterations than this is asked in each of them: cutting it gains little, and doubles what it does.
 FEW = 4
-#: Operations of a vector that take less time than a branch that is not foreseen half of the times.
-SOON_DONE = 12
 
 
 @dataclass
@@ -309,28 +307,29 @@ def choose_lanes(s: Stmt, an: Analyzer) -> Stmt:
 
     for x in 16 lanes: if x < n: T[x] = T[x] + A[x]   ->   for x in 16 lanes: T[x] = select(x < n, T[x] + A[x], T[x])
 
-    So does one that data say for all lanes, where what it saves costs less than a branch that goes either way. Only
-    where everything may be read whether the condition holds or not, and no other task writes there.
+    Only where everything may be read whether the condition holds or not, and no other task writes there.
     """
-    return _choose(s, an, frozenset(), frozenset(), None)
+    return _choose(s, an, frozenset(), frozenset(), ())
 
 
-def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr], tasks: For | None) -> Stmt:
-    """`own` buffers are those that no other task knows of; `lanes` are variables of vector loops around."""
+def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr], tasks: tuple[For, ...]) -> Stmt:
+    """`own` buffers are those that no other task knows of; `lanes` are variables of vector loops around, `tasks` the
+    loops around whose iterations run at once."""
     match s:
         case Allocate():
             own = own | {s.buffer} if s.buffer.scope not in ("shared",) else own
             return with_children(s, lambda c: _choose(c, an, own, lanes, tasks))
         case For():
             if s.kind == "parallel" or s.thread:
-                own, tasks = frozenset(), s
+                own, tasks = frozenset(), (*tasks, s)
             inside = lanes | {s.var} if s.kind == "vectorize" and not s.masked else lanes
             with inside_loop(s, an):
                 if s.extent.op == "max" and is_const(s.extent.args[1], 0):  # it runs, so 0 is not the larger one
                     an.bind(s.var, an.poly(s.start), an.poly(s.start) + an.poly(s.extent.args[0]) - 1)
                 return replace(s, body=_choose(s.body, an, own, inside, tasks))
         case If():
-            if _is_a_choice(s, lanes) and _are_of_this_task(s.then, own, tasks, an) and may_run_anyway(s, an):
+            varies = s.otherwise is None and not lanes.isdisjoint(variables(s.condition))
+            if varies and _are_of_this_task(s.then, own, tasks, an) and may_run_anyway(s, an):
                 condition = logical_and(*conjuncts(s.condition))
                 return map_stmt(s.then, on_stmt=lambda x: _chosen(x, condition) if isinstance(x, Store) else x)
             with an.assuming(s.condition):
@@ -339,29 +338,16 @@ def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr
     return with_children(s, lambda c: _choose(c, an, own, lanes, tasks))
 
 
-def _is_a_choice(s: If, lanes: frozenset[Expr]) -> bool:
-    """Whether lanes do not agree, or agree on what nobody foresees and is soon done."""
-    if s.otherwise is not None or not lanes:
-        return False
-    if lanes & variables(s.condition):
-        return True
-    done = sum(not is_index(e) and e.op != "load" for e in post_order(all_expressions(s.then)))
-    return contains(s.condition, "load") and done <= SOON_DONE
-
-
-def _are_of_this_task(s: Stmt, own: frozenset[Buffer], tasks: For | None, an: Analyzer) -> bool:
+def _are_of_this_task(s: Stmt, own: frozenset[Buffer], tasks: tuple[For, ...], an: Analyzer) -> bool:
     """Whether no other task stores where the statement does."""
     stores = [x for x in walk(s) if isinstance(x, Store) and x.buffer not in own]
-    return tasks is None or all(any(_is_apart(i, tasks, an) for i in x.indices) for x in stores)
+    return all(any(_is_apart(i, loop, an) for i in x.indices) for x in stores for loop in tasks)
 
 
-def _is_apart(index: Expr, tasks: For, an: Analyzer) -> bool:
-    """Whether tasks store at indices of their own: `16*task + x` for x in [0, 16)."""
-    affine = an.poly(index).affine_in(tasks.var)
-    if affine is None or not affine[0]:
-        return False
-    slope, rest = affine
-    bound = {x.var for x in walk(tasks.body) if isinstance(x, (For, Let))}
+def _is_apart(index: Expr, loop: For, an: Analyzer) -> bool:
+    """Whether no two iterations of the loop share an index: `16*task + x` for x in [0, 16), whatever is outside."""
+    slope, rest = an.poly(index).affine_in(loop.var) or (0, Poly({}))
+    bound = {x.var for x in walk(loop.body) if isinstance(x, (For, Let))}
     within = Poly({m: c for m, c in rest.terms.items() if not bound.isdisjoint(Poly({m: 1}).variables)})
     return an.prove_nonneg(within) and an.prove_nonneg(Poly.of(abs(slope) - 1) - within)
 

@@ -242,6 +242,43 @@ def test_lanes_write_back_only_what_no_other_task_writes() -> None:
     assert repr(choose_lanes(loop, Analyzer())) == repr(loop)
 
 
+@pytest.mark.parametrize("task", [X + 8 * T, T], ids=["in elements of its own", "in another dimension"])
+def test_lanes_write_back_what_is_apart_from_other_tasks(task: Expr) -> None:
+    out = Buffer("out", (const(2), const(16)), dtype("float32"))
+    place = (T, X) if task is T else (const(0), task)
+    add = Store(out, place, load(out, *place) + 1.0)
+    loop = For(T, const(0), const(2), "parallel", lanes(If(X < K, add)))
+    assert "select" in repr(choose_lanes(loop, Analyzer()))
+    crowd = For(var("u"), const(0), const(2), "parallel", loop)  # tasks of tasks, which agree about the place
+    assert repr(choose_lanes(crowd, Analyzer())) == repr(crowd)
+
+
+@pytest.mark.parametrize("open_", [False, True], ids=["fixed", "open"])
+@pytest.mark.parametrize("target", ["llvm", "c", "opencl"])
+def test_lanes_choose_what_data_leave_out(target: str, open_: bool) -> None:
+    """In ragged tiles, too: the last one has a loop of its own, and the others lie inside."""
+    n = te.var("n") if open_ else 45
+    x, y, k = te.placeholder((n, 3), name="x"), te.placeholder((n,), name="y"), te.reduce_axis((0, n), "k")
+    c = te.compute((n,), lambda i: te.sum(y[k] * x[i, 1], axis=k, where=x[i, 0] < x[k, 2]), name="c")
+    s = create_schedule(c)
+    sums = s.cache_write(c, "local")
+    io, ii = s[c].split(s[c].loops[0], factor=16)
+    s[c].bind(io, "blockIdx.x") if target == "opencl" else s[c].parallel(io)
+    s[c].vectorize(ii)
+    s[sums].compute_at(s[c], io)
+    i, k_ = s[sums].loops
+    s[sums].reorder(k_, i)
+    s[sums].vectorize(i)
+    body = lower_structure(s, [x, y, c], target).after("masks").body
+    data = [y for y in walk(body) if isinstance(y, If) and any(e.op == "load" for e in post_order(y.condition))]
+    whole = [y for y in walk(body) if isinstance(y, For) and y.kind == "vectorize"]
+    assert whole and not any(y in walk(loop) for y in data for loop in whole)
+    rng = np.random.default_rng(3)
+    given = [rng.integers(-3, 4, (45, 3)).astype("float32"), rng.integers(-3, 4, 45).astype("float32")]
+    for backend in ("native", "interpreter"):
+        check_against_reference([x, y, c], s, target, given, backend)  # type: ignore[arg-type]
+
+
 def test_lanes_choose_beside_a_prefetch() -> None:
     """What is asked for ahead is never read, so it may be asked for whether the condition holds or not."""
     x, k = te.placeholder((24, 64), name="x"), te.reduce_axis((0, 64), "k")
