@@ -68,6 +68,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         both_ways.rows_and_columns,
         sums.pieces_of_rows,
         sums.lanes_that_change,
+        sums.rows_in_lanes,
         sums.lanes_of_sums,
         sums.bands_of_rows,
         sums.sums_of_columns,

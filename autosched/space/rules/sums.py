@@ -29,6 +29,9 @@ BAND = "band"
 BESIDE, LONG_IN_ORDER = (4, 8), 32
 #: Elements of a row in which is looked for one, at least, for vectors to ask first whether they have it.
 LONG_SEARCH = 512
+#: Elements of a row in which several results are found at once, for neighbouring rows to be gone through in lanes; and of
+#: one that is written out.
+SHORT_SEARCH, WRITTEN_OUT = 128, 32
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)
 #: Rows whose lanes are combined in a task.
@@ -236,6 +239,35 @@ def _is_before(plan: Plan, x: Stage, stage: Stage) -> bool:
     )
 
 
+def _is_short_search(plan: Plan, stage: Stage) -> bool:
+    rows = analysis.points(stage.axis)
+    return (
+        _along("reduce", stage)
+        and len(stage.body) > 1
+        and analysis.has_fewer(stage.reduce_axis, SHORT_SEARCH + 1)
+        and (rows is None or rows >= plan.machine.vector_bytes // stage.tensor.dtype.bytes)
+    )
+
+
+@rule(when=_is_short_search)
+def rows_in_lanes(plan: Plan, stage: Stage) -> None:
+    """Short rows in which several results are found, as in arg-max, are gone through side by side: what the lanes of one
+    row found would have to be combined one by one.
+
+    for i: for k: V[i], P[i] = f(V[i], P[i], A[i, k], k)
+    ->   parallel for i.o: for k: V[i.o*16 : +16], P[i.o*16 : +16] = f(.., A[i.o*16 : +16, k], k)
+    """
+    row, k = fuse_all(stage, stage.spatial_loops), fuse_all(stage, stage.reduce_loops)
+    block, lane = stage.split(row, factor=lanes_knob(plan, stage, analysis.points(stage.axis)))
+    task, block = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
+    stage.parallel(task)
+    stage.vectorize(lane)
+    stage.reorder(task, block, k, lane)
+    if analysis.has_fewer(stage.reduce_axis, WRITTEN_OUT + 1):
+        stage.unroll(k)
+    plan.offer(stage, task=task, block=block)
+
+
 @rule(when=along_rows)
 def lanes_of_sums(plan: Plan, stage: Stage) -> None:
     """A row is added up in as many independent sums as fill a few vector registers, then these.
@@ -358,7 +390,7 @@ def _side_by_side(plan: Plan, stage: Stage) -> None:
 def whole_sums(plan: Plan, stage: Stage) -> bool:
     """Loops for a reduction that others read, in a nest of its own. Returns whether there is a rule for it."""
     fitting = []
-    for r in (pieces_of_rows, lanes_that_change, lanes_of_sums, bands_of_rows, sums_of_columns):
+    for r in (pieces_of_rows, lanes_that_change, rows_in_lanes, lanes_of_sums, bands_of_rows, sums_of_columns):
         if r.when(plan, stage):
             fitting.append(r)
             if r.last:
