@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 
 from autosched.codegen.llvm_ops import bits_of, extend, of_bits
-from autosched.codegen.llvm_text import Value, Writer, constant, mangled, memory_type, register_type, typed
+from autosched.codegen.llvm_text import (
+    WIDEST_ELEMENT,
+    Value,
+    Writer,
+    constant,
+    mangled,
+    memory_type,
+    register_type,
+    typed,
+)
 from autosched.codegen.together import PART_BYTES, WIDEST_STRIDE, windows
 from autosched.errors import BuildError
 from autosched.ir.dtype import BFLOAT16, BOOL, INT64, DType, dtype
+from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer
 
 # -- shuffles ---------------------------------------------------------------------------------------
@@ -126,6 +137,9 @@ class Memory:
         self.scopes = scopes  #: the metadata suffix of an access to each buffer
         self.pointers: dict[Buffer, str] = {}
         self.streams = False  #: whether there was a `stream`
+        self._only_if: Value | None = None  #: the condition under which single elements are really accessed
+        self._noted: set[tuple[Expr, str]] | None = None  #: sizes and indices of what was loaded without one
+        self._spare = ""  #: where else they are stored
 
     def pointer(self, buffer: Buffer) -> str:
         found = self.pointers.get(buffer)
@@ -143,6 +157,31 @@ class Memory:
             return base
         return self.w.pointer(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {index.ref}")
 
+    @contextmanager
+    def only_if(self, condition: Value | None, noted: set[tuple[Expr, str]]) -> Iterator[None]:
+        """Access single elements only where a condition holds, without a jump: else zeros are loaded, and what is
+        stored goes nowhere. Places that were loaded without a condition are noted: they are there, in buffers of the
+        same size, too."""
+        self._only_if, self._noted = condition, noted
+        yield
+        self._only_if = self._noted = None
+
+    def _chosen(self, address: str, buffer: Buffer, index: Value, otherwise: Callable[[], str]) -> str:
+        """The address of an element, or another one where it is not to be accessed."""
+        if self._noted is None:
+            return address
+        place = (buffer.elements, index.ref)
+        if self._only_if is None:
+            self._noted.add(place)
+        elif otherwise == self._spare_place or place not in self._noted:
+            return self.w.chosen_pointer(self._only_if, address, otherwise())
+        return address
+
+    def _spare_place(self) -> str:
+        """Memory that nobody reads. Assembly of no instruction hides what it is from LLVM, which would jump again."""
+        self._spare = self._spare or self.w.alloca("spare", f"[{WIDEST_ELEMENT} x i8]", WIDEST_ELEMENT)
+        return self.w.pointer(f'call ptr asm "", "=r,0"(ptr {self._spare})')
+
     def _moved(self, index: Value, by: int) -> Value:
         return self.w.binary("add", index, constant(by, INT64)) if by else index
 
@@ -157,7 +196,8 @@ class Memory:
     # -- loads --------------------------------------------------------------------------------
     def load(self, buffer: Buffer, index: Value, lanes: int = 1) -> Value:
         """One element, or `lanes` neighbours."""
-        return self._load_from(self.address(buffer, index), buffer, lanes)
+        address = self._chosen(self.address(buffer, index), buffer, index, self.w.module.zeros)
+        return self._load_from(address, buffer, lanes)
 
     def _load_from(self, address: str, buffer: Buffer, lanes: int) -> Value:
         of = buffer.dtype.with_lanes(lanes)
@@ -298,7 +338,8 @@ class Memory:
         raw = self._as_memory(value)
         full = self._whole_registers(raw.dtype)
         if full == raw.dtype.lanes or buffer in self.on_stack or is_sum:
-            self.w.do(f"store {typed(raw)}, ptr {self.address(buffer, index)}{self._aligned(buffer)}")
+            address = self._chosen(self.address(buffer, index), buffer, index, self._spare_place)
+            self.w.do(f"store {typed(raw)}, ptr {address}{self._aligned(buffer)}")
             return
         lanes = range(raw.dtype.lanes)
         whole = self.w.shuffle(raw, [*lanes, *([-1] * (full - len(lanes)))])

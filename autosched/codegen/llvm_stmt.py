@@ -15,8 +15,9 @@ from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_const, is_index
+from autosched.ir.ops import COMPARISONS
 from autosched.ir.ranges import Ranges
-from autosched.ir.simplify import to_poly
+from autosched.ir.simplify import conjuncts, to_poly
 from autosched.ir.visit import post_order
 
 _NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
@@ -27,6 +28,9 @@ _WRITTEN_OUT = 12
 _MOST_COPIES = 128
 #: elements from a store to that of the next iteration, up to which LLVM makes vectors of several such stores
 _BESIDE = 8
+#: expressions of an update, at most, and what they do, that cost less than a jump that is taken wrong
+_SHORT_UPDATE = 24
+_CHEAP = ("load", "cast", "add", "sub", "mul", "min", "max", "select", "neg", *COMPARISONS)
 
 
 class Statements:
@@ -290,6 +294,9 @@ class Statements:
         if condition.dtype.lanes > 1:
             self._masked_if(condition, s, used)
             return
+        if self.exprs.mask is None and is_open_update(s):
+            self._update_without_jumps(s, used)
+            return
         holds = self.exprs.value(condition)
         if holds.const is not None:
             chosen = s.then if holds.const else s.otherwise
@@ -310,6 +317,18 @@ class Statements:
                     self.emit(arm, used)
                 w.jump(joined)
         w.start(joined)
+
+    def _update_without_jumps(self, s: S.If, used: Value) -> None:
+        """Each condition is asked, and the update done, as if those before held: where not, with zeros, for nothing."""
+        holds: Value | None = None
+        places: set[tuple[Expr, str]] = set()
+        with self.w.scope():
+            for c in conjuncts(s.condition):
+                with self.memory.only_if(holds, places):
+                    value = self.exprs.value(c)
+                holds = value if holds is None else self.w.binary("and", holds, value)
+            with self.memory.only_if(holds, places):
+                self.emit(s.then, used)
 
     def _masked_if(self, condition: Expr, s: S.If, used: Value) -> None:
         """Run both arms, with their loads and stores masked: each lane decides for itself."""
@@ -368,6 +387,29 @@ class Statements:
             del pointers[buffer]
         else:
             pointers[buffer] = outer
+
+
+def is_open_update(s: S.If) -> bool:
+    """Whether data say where an element is updated, and other data whether it is, as where those that are wanted are
+    moved together: nothing foretells which, and an update costs less than jumps that are taken wrong.
+
+    if flag[k]: R[place[k]] = R[place[k]] + X[k]
+    """
+    store = s.then
+    if not isinstance(store, S.Store) or s.otherwise is not None or store.streaming:
+        return False
+    index = store.indices[0]
+    if index.dtype.lanes > 1 or store.value.dtype.lanes > 1:
+        return False
+    at, value = set(_loads(index)), list(post_order(store.value))
+    goes_on = any(e.op == "load" and e.value is store.buffer and e.args[0] is index for e in value)
+    if not at or not goes_on or len(value) > _SHORT_UPDATE or any(e.op not in _CHEAP and e.args for e in value):
+        return False
+    return any(found and not at & found for found in map(set, map(_loads, conjuncts(s.condition))))
+
+
+def _loads(e: Expr) -> list[Expr]:
+    return [x for x in post_order(e) if x.op == "load"]
 
 
 def _is_loop_of_rows(s: S.For) -> bool:

@@ -116,6 +116,9 @@ def identifier(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]", "_", name) or "_"
 
 
+#: Bytes of the widest element.
+WIDEST_ELEMENT = 8
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -214,6 +217,14 @@ class ModuleText:
         self._declared[name] = f'{name} = private constant [{len(value.encode()) + 1} x i8] c"{data}"'
         return name
 
+    def zeros(self) -> str:
+        """The address of constant zeros, enough for an element of any type."""
+        name = "@zeros"
+        self._declared[name] = (
+            f"{name} = private constant [{WIDEST_ELEMENT} x i8] zeroinitializer, align {WIDEST_ELEMENT}"
+        )
+        return name
+
     def metadata(self, text: str, distinct: bool = False) -> str:
         """A metadata node such as `!3`; `@` in `text` is the node itself.
 
@@ -287,6 +298,11 @@ class Writer:
 
     def pointer(self, text: str) -> str:
         return self.op(text, INT64).ref
+
+    def chosen_pointer(self, condition: Value, a: str, b: str) -> str:
+        """One of two addresses, without a jump: nothing foretells which."""
+        unpredictable = self.module.metadata("!{}")
+        return self.fresh(f"select {typed(condition)}, ptr {a}, ptr {b}, !unpredictable {unpredictable}", INT64).ref
 
     def do(self, text: str) -> None:
         """An instruction without a value."""

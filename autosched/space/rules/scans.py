@@ -408,7 +408,7 @@ def _is_in_steps(plan: Plan, stage: Stage) -> bool:
     around = not scan.op.independent[-1] if plan.done.get(scan) == scan_side_by_side.name else True
     if not around or plan.done.get(scan) not in (scan_in_steps.name, scan_side_by_side.name):
         return False
-    return bool(stage.reduce_axis) and not stage.scatter_axes and len(stage.body) == 1
+    return bool(stage.reduce_axis) and not stage.scatter_axes
 
 
 @rule(when=lambda plan, stage: bool(plan.s.scans.part(stage)) and _is_in_steps(plan, stage))
@@ -417,7 +417,7 @@ def sums_before_the_state(plan: Plan, stage: Stage) -> None:
 
     for t: for i: for k: S[t, i] += W[i, k] * S[t-1, k]   ->   for t: U[t, ..] = these sums;  for i: S[t, i] = U[t, i]
     """
-    plan.s.cache_write(stage.tensor, "global")
+    _cached(plan, stage, "global")
     (step_in_rows if step_in_rows.when(plan, stage) else step_in_vectors)(plan, stage)
 
 
@@ -485,19 +485,22 @@ def products_in_a_step(plan: Plan, stage: Stage) -> None:
     assert found is not None and scan is not None
     across = [(a.tensor, a.dimension(found.vector) or 0) for a in found.across]  # `cache_write` replaces axes
     width = plan.knob(stage, "lanes", lanes(plan.machine, stage.tensor.dtype, found.vector))
-    vectors: Any = [v for v in VECTORS_OF_ROW if 2 * v <= plan.machine.registers]
+    each = len(stage.body)  # vectors of results that a vector of places has: arg-max has places and values
+    vectors: Any = [v for v in VECTORS_OF_ROW if 2 * v * each <= plan.machine.registers]
     vectors = plan.knob(stage, "vectors", vectors if found.row is None else VECTORS)
     times = [a for a in stage.axis if plan.s.scans.follows_time(stage, a)]
     rows_ = [found.row] if found.row is not None else []
     stage.reorder(*(stage.roots[a] for a in (*times, *found.rest, *rows_, found.vector)))
-    sums = plan.s[plan.s.cache_write(stage.tensor, "local")]
+    sums = _cached(plan, stage, "local")
     plan.done[sums] = "cache_write"
     block, column = stage.split(stage.roots[found.vector], factor=vectors * width)
     outer, body = [*(stage.roots[a] for a in found.rest), block], [*stage.split(column, factor=width)]
     for axis in rows_:
         n = analysis.length(axis)
         height = plan.knob(stage, "rows", [r for r in ROWS if n is None or r <= n])
-        plan.s.constrain(height * vectors + vectors < plan.machine.registers, "a tile of sums is more than registers")
+        plan.s.constrain(
+            height * vectors * each + vectors < plan.machine.registers, "a tile of sums is more than registers"
+        )
         tile, row = stage.split(stage.roots[axis], factor=height)
         outer, body = [*outer, tile], [row, *body]
     stage.reorder(*(stage.roots[a] for a in times), *outer, *body)
@@ -511,6 +514,13 @@ def products_in_a_step(plan: Plan, stage: Stage) -> None:
     _tile_of_sums(plan, stage, sums, width, has_rows=bool(rows_))
     for tensor, dimension in across:
         _turn_before(plan, sums, tensor, dimension)
+
+
+def _cached(plan: Plan, stage: Stage, scope: str) -> Stage:
+    """A stage that computes what the stage then copies: all that is computed together, such as places and values."""
+    several = len(stage.body) > 1
+    found = plan.s.cache_write(list(stage.op.outputs) if several else stage.tensor, scope)
+    return plan.s.stage(found[0] if several else found)
 
 
 def _tile_of_sums(plan: Plan, stage: Stage, sums: Stage, width: Any, has_rows: bool) -> None:

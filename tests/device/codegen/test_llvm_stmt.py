@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,15 +12,17 @@ from autosched.codegen import compile_function, text_of
 from autosched.codegen.llvm import render
 from autosched.codegen.storage import STACK_BYTES
 from autosched.errors import BuildError
-from autosched.ir.dtype import dtype
+from autosched.ir.dtype import INT32, dtype
 from autosched.ir.expr import (
     Expr,
     broadcast,
     cast,
+    compare,
     const,
     floordiv,
     floormod,
     likely,
+    logical_and,
     make,
     maximum,
     minimum,
@@ -456,3 +459,45 @@ def test_parallel_body_sees_what_is_around_it() -> None:
 def test_gpu_statements_are_refused() -> None:
     with pytest.raises(BuildError, match="Barrier"):
         compile_function(Function("f", (), (), Barrier(), ()), Target.parse("llvm"))
+
+
+def _chosen_update(of: str, n: int, value: Callable[[Buffer, Expr], Expr], asks: str = "flag") -> Function:
+    """R[place[k]] += a value where flag[k] is 1 and the place is in R; or where it only has to be in R."""
+    flag, place, far = (Buffer(name, (const(n),), INT32) for name in ("flag", "place", "far"))
+    x, result = Buffer("x", (const(n),), dtype(of)), Buffer("result", (const(n),), dtype(of))
+    k = var("k", role="loop")
+    at = cast("int64", load(place, k) - 1)
+    inside = logical_and(compare("ge", at, 0), compare("le", at, n - 1))
+    asked = logical_and(compare("eq", load(flag, k), 1), inside) if asks == "flag" else inside
+    update = Store(result, (at,), load(result, at) + value(x, cast("int64", load(far, k))))
+    return Function(
+        "chosen", (flag, place, far, x, result), (), For(k, const(0), const(n), "serial", If(asked, update)), (4,)
+    )
+
+
+@pytest.mark.parametrize("of", ["float32", "int8", "float64", "bfloat16"])
+def test_updates_that_data_choose_are_done_without_jumps(of: str) -> None:
+    """What is not chosen may lie anywhere: it is not touched, neither where it is stored nor where it is read."""
+    n = 200
+    rng = np.random.default_rng(0)
+    flag = rng.integers(0, 2, n).astype("int32")
+    place = np.where(flag == 1, rng.integers(-3, n + 4, n), rng.choice([-(2**31), 2**31 - 1, 5], n)).astype("int32")
+    far = np.where(flag == 1, rng.integers(0, n, n), 2**31 - 1).astype("int32")
+    x = rng.integers(0, 5, n).astype(dtype(of).numpy)
+    function = _chosen_update(of, n, load)
+    found = np.zeros(n, dtype(of).numpy)
+    run(function, flag, place, far, x, found)
+    wanted = np.zeros(n)
+    chosen = (flag == 1) & (place >= 1) & (place <= n)
+    np.add.at(wanted, place[chosen] - 1, x[far[chosen]].astype("float64"))
+    np.testing.assert_array_equal(found.astype("float64"), wanted)
+    assert "!unpredictable" in compile_function(function, Target.parse("llvm")).texts["source"]
+
+
+def test_updates_whose_place_alone_is_asked_for_may_jump() -> None:
+    """Most are in the tensor, and a jump that is foreseen costs nothing; neither are long updates done for nothing."""
+    for function in (
+        _chosen_update("float32", 50, load, asks="place"),
+        _chosen_update("float32", 50, lambda x, i: make("exp", x.dtype, (load(x, i),))),
+    ):
+        assert "!unpredictable" not in compile_function(function, Target.parse("llvm")).texts["source"]

@@ -163,7 +163,45 @@ def solved(batch=21, n=18, dtype="float32"):
     return lower, b, te.compute((batch, n), lambda m, i: found[i, m], name="x")
 
 
+def ways(steps=6, states=21, direct=False):
+    """The best way to each state in each step, and from where it comes: Viterbi's algorithm. Directly, a step is that
+    alone."""
+    change, seen = te.placeholder((states, states), name="change"), te.placeholder((steps, states), name="seen")
+    shape, k = (steps, states), te.reduce_axis((0, states), "k")
+    at, came = te.placeholder(shape, name="at"), te.placeholder(shape, "int32", name="came")
+    begin = te.compute((1, states), lambda _, j: (te.const(0), seen[0, j]), name="begin")
+    best = te.compute(shape, lambda t, j: te.argmax(at[t - 1, k] + change[k, j], axis=k), name="best")
+    if direct:
+        return change, seen, *te.scan(begin, best, [came, at], inputs=[seen], name="ways")
+    step = te.compute(shape, lambda t, j: (best[0][t, j], best[1][t, j] + seen[t, j]), name="step")
+    return change, seen, *te.scan(begin, step, [came, at], name="ways")
+
+
+def greatest_three(steps=5, n=40):
+    """In each step the three greatest of a row, to which the greatest of the step before is added, and their places."""
+    x, at = te.placeholder((steps, n), name="x"), te.placeholder((steps, 3), name="at")
+    row = te.compute((steps, n), lambda t, i: x[t, i] + at[t - 1, i % 3], name="row")
+    found = []
+    for r in range(3):
+        k = te.reduce_axis((0, n), f"k{r}")
+
+        def one(t, k=k, before=tuple(found)):
+            return te.argmax(row[t, k], axis=k, where=te.all(True, *(k != place[t] for place, _ in before)))
+
+        found.append(te.compute((steps,), one, name=f"greatest{r}"))
+
+    def step(t, i):
+        return te.select(i == 0, found[0][1][t], te.select(i == 1, found[1][1][t], found[2][1][t]))
+
+    first = te.compute((1, 3), lambda _, i: x[0, i], name="first")
+    return x, te.scan(first, te.compute((steps, 3), step, name="step"), at, inputs=[x], name="kept")
+
+
 PROGRAMS = {
+    "ways": ways,
+    "ways alone": lambda: ways(direct=True),
+    "ways of many": lambda: ways(4, 70),
+    "greatest three": greatest_three,
     "solved": solved,
     "few solved": lambda: solved(7, 33, "float64"),
     "turned twice": lambda: turned_twice(False),
@@ -368,6 +406,16 @@ def viterbi(states, steps=7):
     best = te.compute((steps, states), lambda t, j: te.max(at[t - 1, k] + change[k, j], axis=k), name="best")
     step = te.compute((steps, states), lambda t, j: best[t, j] + seen[t, j], name="step")
     return change, seen, te.scan(first, step, at, inputs=[change, seen], name="way")
+
+
+def test_places_and_values_of_the_greatest_stay_in_registers_together():
+    plan = planned_written_out(*ways(20, 64))
+    tile = plan.s["best.local"]
+    assert plan.done[plan.s["best"]] == "products_in_a_step"
+    assert [x.kind for x in tile.loops][-2:] == ["unroll", "vectorize"]
+    assert 2 * 2 * max(plan.s.knobs["best_vectors"].values) <= LLVM.limits["vector_registers"]
+    plan = planned_written_out(*greatest_three(5, 400))
+    assert plan.done[plan.s["greatest0"]] == "lanes_in_a_step"
 
 
 @pytest.mark.parametrize("target", ["llvm", "c", "opencl"])
