@@ -29,9 +29,9 @@ BAND = "band"
 BESIDE, LONG_IN_ORDER = (4, 8), 32
 #: Elements of a row in which is looked for one, at least, for vectors to ask first whether they have it.
 LONG_SEARCH = 512
-#: Elements of a row in which several results are found at once, for neighbouring rows to be gone through in lanes; and of
-#: one that is written out.
-SHORT_SEARCH, WRITTEN_OUT = 128, 32
+#: Elements of a row in which several results are found at once, at most, for rows to be lanes: where it could be cut, and
+#: where its terms keep their order. A row of so many is written out.
+SHORT_SEARCH, IN_ORDER, WRITTEN_OUT = 128, 512, 32
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)
 #: Rows whose lanes are combined in a task.
@@ -244,15 +244,15 @@ def _is_short_search(plan: Plan, stage: Stage) -> bool:
     return (
         _along("reduce", stage)
         and len(stage.body) > 1
-        and analysis.has_fewer(stage.reduce_axis, SHORT_SEARCH + 1)
+        and analysis.has_fewer(stage.reduce_axis, 1 + (SHORT_SEARCH if may_be_cut(stage) else IN_ORDER))
         and (rows is None or rows >= plan.machine.vector_bytes // stage.tensor.dtype.bytes)
     )
 
 
 @rule(when=_is_short_search)
 def rows_in_lanes(plan: Plan, stage: Stage) -> None:
-    """Short rows in which several results are found, as in arg-max, are gone through side by side: what the lanes of one
-    row found would have to be combined one by one.
+    """Rows are lanes where several results are found in each, as in arg-max: what lanes found of one row would have to
+    be combined one by one.
 
     for i: for k: V[i], P[i] = f(V[i], P[i], A[i, k], k)
     ->   parallel for i.o: for k: V[i.o*16 : +16], P[i.o*16 : +16] = f(.., A[i.o*16 : +16, k], k)

@@ -520,13 +520,23 @@ def variances(rows=67, columns=40):
 
 
 def test_results_of_a_combiner_of_ones_own_are_made_side_by_side():
-    """Its terms keep their order, and of several rows none waits for another."""
-    args = variances()
+    """Its terms keep their order, and of several long rows none waits for another."""
+    args = variances(columns=IN_ORDER + 1)
     plan = planned(*args, welford_at="root")
     assert [x.kind for x in plan.s["welford"].loops] == ["parallel", "serial", "unroll"]
     assert plan.s["welford"].loops[1].is_reduce
     check(args)
     assert [x.kind for x in planned(*variances(3), welford_at="root").s["welford"].loops] == ["parallel", "serial"]
+
+
+@pytest.mark.parametrize("args", [places(67, 10), places(67, 100, of=te.argmin), variances()])
+def test_short_rows_of_several_results_are_lanes(args):
+    """What the lanes of one row found would be combined one by one."""
+    name = args[1].name if args[1].name == "variance" else "best"
+    plan = planned(*args, welford_at="root") if name == "variance" else planned(*args)
+    loops = plan.s["welford" if name == "variance" else name].loops
+    assert [x.kind == "vectorize" and not x.is_reduce for x in loops] == [False, False, False, True]
+    check(args)
 
 
 @pytest.mark.parametrize("words", [5000, 500])
