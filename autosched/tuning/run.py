@@ -443,6 +443,8 @@ class Run(Session):
 
     def _nothing_to_search(self) -> Note | None:
         """The reason why no schedule can beat the default one, if any; a warning where no sketch could be made."""
+        if why := self.expected.hopeless:
+            return Note(f"{why}, so nothing is searched: give a larger budget", "warning")
         if (found := self.expected.outputs) and all(x is not None and x.size == 0 for x in found):
             return Note("the outputs have no elements at these sizes, so there is nothing to make faster")
         if not (isinstance(self.space, SearchSpace) and self.space.is_default_alone):
