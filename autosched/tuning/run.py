@@ -387,7 +387,7 @@ class Run(Session):
             self.note(settled.text, settled.level)
             return
         while self.limit is None or done < self.limit:
-            is_first = done == self.resumed
+            is_first = not self.measured  # of a batch that was given up there is none, either
             if self.budget.is_over(self.elapsed, is_first):
                 if is_first:
                     self.note(self.budget.too_short(self.elapsed), "warning")
