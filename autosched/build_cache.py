@@ -11,14 +11,13 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from autosched import predicting
 from autosched.codegen.artifact import Artifact
 from autosched.errors import AutoschedError
-from autosched.places import cache_folder, write_whole
+from autosched.places import cache_folder, package_digest, write_whole
 from autosched.records import find_files
 from autosched.runtime.device import describe_device, versions
 from autosched.runtime.module import Module
@@ -42,23 +41,10 @@ def digest(program: Any, target: Target, effort: str, records: str | None = None
     logs = [(os.path.realpath(p), s.st_size, s.st_mtime_ns) for p in found for s in [p.stat()]]
     compilers = [os.environ.get(name, "") for name in ("CC", "CFLAGS", "LDFLAGS")] if target.kind == "c" else []
     what = [
-        _VERSION, program, str(target), describe_device(target), versions(), _package(), effort, predicting.is_on(),
-        logs, compilers,
+        _VERSION, program, str(target), describe_device(target), versions(), package_digest(), effort,
+        predicting.is_on(), logs, compilers,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:32]
-
-
-@cache
-def _package() -> str:
-    """A digest of this package's files by their times and sizes: a checkout changes while its version stays."""
-    found = hashlib.sha256()
-    for at, inner, files in os.walk(Path(__file__).parent):
-        inner.sort()
-        for name in sorted(files):
-            if name.endswith((".py", ".ll")):
-                s = os.stat(os.path.join(at, name))
-                found.update(f"{name} {s.st_size} {s.st_mtime_ns}\n".encode())
-    return found.hexdigest()
 
 
 def folder() -> Path | None:

@@ -28,7 +28,7 @@ from autosched.deadline import TooLate, within
 from autosched.errors import AutoschedError, Fields, Form, ScheduleError, UsageError, parse_json, with_line
 from autosched.garbage import few_collections
 from autosched.ir.attached import attach
-from autosched.places import cache_folder, write_whole
+from autosched.places import cache_folder, package_digest, write_whole
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.schedule.renaming import names_of
 from autosched.schedule.schedule import Schedule, perform, replay
@@ -48,7 +48,6 @@ USUAL_SIZE = 1024
 AGAIN_S = 86_400.0
 #: Share of the time that was computed in at least; with less, others had the machine, and the answer is not kept.
 FAIR_SHARE = 0.9
-_VERSION = 30
 _LATE = "no prediction within"
 
 
@@ -199,7 +198,7 @@ def answer_file(
     code = [_digest_of(path) for path in w.files]
     program = [w.key, w.name, names_of(w.args)]  # traces go by names
     asked = [sorted(at.items()), sorted(unknown), usual]
-    what = [_VERSION, program, str(target), device, versions(), asked, code]
+    what = [program, str(target), device, versions(), package_digest(), asked, code]
     digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:24]
     folder = Path()
     with suppress(RuntimeError):  # no home folder

@@ -25,7 +25,7 @@ from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import variables
 from autosched.measure import verify
 from autosched.measure.roofline import cached
-from autosched.places import cache_folder, open_flags
+from autosched.places import cache_folder, open_flags, package_digest
 from autosched.records import Record
 from autosched.runtime.cpu import host
 from autosched.runtime.device import host_core, versions
@@ -183,7 +183,7 @@ def _compared(
 def remembered(w: Workload, target: Target, device: str, records: Iterable[Record]) -> _Memory:
     """The memory of verdicts for a schedule that these records hold, on this device with this software."""
     traces = [[r.trace, sorted(r.knobs.items()), r.sizes, r.family is not None] for r in records]
-    what = [w.key, str(target), device, versions(), traces]
+    what = [w.key, str(target), device, versions(), package_digest(), traces]
     return _Memory(hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32])
 
 

@@ -148,6 +148,7 @@ class MeasureContext:
             "min_s": self.sample_s,
             "best_s": self.best_s,
             "race": options.race,
+            "on_cpu": self.target.is_cpu,
             "budget_s": min(self.run_limit_s(), options.timeout_s) / 2,
             "full": False,
             "key": "",

@@ -338,6 +338,7 @@ class Runner:
             path:    the artifact's file
             number, repeat, min_s, best_s, budget_s: as for `take_samples`
             race:    whether `best_s` decides the number of samples
+            on_cpu:  whether candidates run on threads of this process, whose waiting shows what other programs do
             full:    whether outputs are compared whole
             key:     the name under which the kernel is kept for `time`; empty where it is not
             show:    where outputs are written for an `Inspection`; empty where there is none
@@ -377,6 +378,7 @@ class Runner:
             min_s=float(request["min_s"]),
             best_s=request["best_s"] if request["race"] else None,
             budget_s=float(request["budget_s"]),
+            watch=Strain.now if request.get("on_cpu") else None,
         )
         answer = {"samples": samples.seconds, "raced": samples.raced, "strain": strain.share()}
         loaded.number = samples.number

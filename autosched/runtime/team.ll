@@ -13,6 +13,7 @@
 @missed = global i64 0
 @given = global i64 0
 @resting = global i64 0
+@until = global i64 0
 @robbed = global i32 0
 @long = global i32 0
 @core = global i32 -1
@@ -50,6 +51,12 @@ define void @team_reset() {
   store i64 0, ptr @resting
   store i32 0, ptr @robbed
   ret void
+}
+
+; The moment, by the wall's clock, at which all rests of threads are over that have begun so far.
+define i64 @team_rests_until() {
+  %until = load atomic i64, ptr @until monotonic, align 8
+  ret i64 %until
 }
 
 define i32 @team_begin() {
@@ -204,6 +211,8 @@ yield:  ; the longer, the sooner it happens again
   %most = select i1 %is.most, i64 $MAX_REST, i64 %twice
   %rest.now = select i1 %again, i64 %most, i64 $MIN_REST
   store i64 %rest.now, ptr %rest
+  %end = add i64 %now.wall, %rest.now
+  %r0 = atomicrmw max ptr @until, i64 %end monotonic
   %r1 = atomicrmw add ptr @resting, i64 1 seq_cst
   %micro = udiv i64 %rest.now, 1000
   %micro.narrow = trunc i64 %micro to i32

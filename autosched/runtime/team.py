@@ -30,6 +30,7 @@ import os
 import platform
 import sys
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from string import Template
@@ -58,7 +59,8 @@ NUMBERS = {
 #: An instruction that tells the core that this is a loop that waits.
 _PAUSE = {"x86_64": "pause", "aarch64": "yield"}
 
-_EXPORTS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_max_threads", "team_begin", "team_reset")
+_CALLED = ("GOMP_parallel", "omp_get_thread_num", "omp_get_max_threads")
+_EXPORTS = (*_CALLED, "team_begin", "team_reset", "team_rests_until")
 
 
 def is_available() -> bool:
@@ -84,6 +86,20 @@ def assembly() -> str:
     return text.substitute(NUMBERS, PAUSE=_PAUSE[platform.machine()], CORES=cpu_count())
 
 
+_rests: list[Callable[[], int]] = []  # what tells when rests end, once there is a team
+
+
+def rests_until() -> float:
+    """The moment, by `time.monotonic`, at which a thread that others had robbed works again; what is timed before it
+    takes as long as without that thread. Long ago, or 0, where none rests.
+
+    >>> import time
+    >>> rests_until() <= time.monotonic() + NUMBERS["MAX_REST"] / 1e9
+    True
+    """
+    return _rests[0]() / 1e9 if _rests else 0.0
+
+
 @lru_cache(maxsize=1)
 def addresses() -> dict[str, int]:
     """The functions that generated code calls, by OpenMP's names. Raises RuntimeError where they cannot be had."""
@@ -93,4 +109,5 @@ def addresses() -> dict[str, int]:
     if ctypes.CFUNCTYPE(ctypes.c_int)(code["team_begin"])():
         raise RuntimeError("no key for data of threads is left")
     os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(code["team_reset"]))
-    return {name: code[name] for name in _EXPORTS[:3]}
+    _rests[:] = [ctypes.CFUNCTYPE(ctypes.c_int64)(code["team_rests_until"])]
+    return {name: code[name] for name in _CALLED}

@@ -47,6 +47,8 @@ def _read() -> np.ndarray:
 
 #: Bytes that no machine can address.
 TOO_MANY = 1 << 47
+#: Elements that are drawn at a time.
+PART = 1 << 18
 
 
 def random_inputs(args: Sequence[Tensor], sizes: dict[str, int], seed: int, name: str) -> list[np.ndarray]:
@@ -70,13 +72,20 @@ def _random_array(t: Tensor, sizes: dict[str, int], seed: int, name: str, end: i
             )
         shape.append(length)
     check_addressable(t, sizes)
-    rng = np.random.default_rng(seed)
-    if t.dtype.is_bool:
-        return rng.integers(0, 2, shape).astype(bool)
-    low, high = (0, 255) if t.dtype.kind == "uint" else (-4, 4)
-    if end is not None:
+    low, high = (0, 1) if t.dtype.is_bool else (0, 255) if t.dtype.kind == "uint" else (-4, 4)
+    if end is not None and not t.dtype.is_bool:
         low, high = 0, min(max(end - 1, 0), int(t.dtype.max))
-    return rng.integers(low, high, shape, endpoint=True).astype(t.dtype.numpy)
+    return _drawn(np.random.default_rng(seed), low, high, np.empty(shape, t.dtype.numpy))
+
+
+def _drawn(rng: np.random.Generator, low: int, high: int, array: np.ndarray) -> np.ndarray:
+    """The array, filled with integers between these. A part at a time: they are drawn as int64, of which a whole array
+    takes up to eight times the memory."""
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, PART):
+        part = flat[start : start + PART]
+        part[...] = rng.integers(low, high, part.size, endpoint=True)
+    return array
 
 
 def check_addressable(t: Tensor, sizes: dict[str, int]) -> None:

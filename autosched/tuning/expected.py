@@ -28,6 +28,8 @@ from autosched.target import Target
 
 #: The part of a budget in seconds that the reference may take, and again the plain loops in its place.
 REFERENCE_SHARE = 0.25
+#: Times as long is waited for it where nothing can stand in for it.
+PATIENCE = 3.0
 #: Seconds that the plain loops may take in any case: on a busy machine a short call may wait for a core.
 LEAST_S = 2.0
 
@@ -37,6 +39,7 @@ class Expected:
     """The right outputs of a workload for some inputs, None for one that is not compared, and the errors allowed.
 
     `is_late`: the reference would have taken more than `limit_s` seconds; `by_plain_loops` puts others in its place.
+    `hopeless`: why nothing can be compared, because nothing can stand in for it; empty where something can.
     `reference_s`: the seconds that it took; None where it was stopped.
     """
 
@@ -51,17 +54,22 @@ class Expected:
         self.outputs: list[np.ndarray | None] = []
         self.reference_s: float | None = None
         self.roundings = w.roundings(self.target)
-        # How far floats that hang on the last bits of others move is seen by the reference alone.
-        may_be_late = isinstance(w, Workload) and not self.target.is_gpu_style
-        if self.limit_s is None or not may_be_late or any(r.undecided for r in self.roundings):
+        self.hopeless = ""
+        if self.limit_s is None or not isinstance(w, Workload) or self.target.is_gpu_style:
             self._by_reference()
             return
+        # How far floats that hang on the last bits of others move is seen by the reference alone.
+        is_alone = any(r.undecided for r in self.roundings)
+        limit_s = self.limit_s * (PATIENCE if is_alone else 1.0)
         try:
-            with within(self.limit_s):
+            with within(limit_s):
                 self._by_reference()
         except TooLate:
             self.is_late = True
             self.outputs = [None] * len(self.roundings)
+            if is_alone:
+                why = "results hang on the last bits of floats, of which it alone tells how far they move them"
+                self.hopeless = f"the NumPy reference takes more than {limit_s:.1f} s of the budget, and {why}"
 
     def _by_reference(self) -> None:
         before = time.monotonic()
@@ -82,12 +90,12 @@ class Expected:
     @property
     def is_unknown(self) -> bool:
         """Whether `by_plain_loops` has yet to be called."""
-        return self.is_late and any(x is None for x in self.outputs)
+        return self.is_late and not self.hopeless and any(x is None for x in self.outputs)
 
     @property
     def initial(self) -> Sequence[np.ndarray | None]:
         """The outputs before a call; None for one that every call overwrites, where it is known what it must be."""
-        return self._like() if self.is_unknown else self.workload.initial(self.inputs)
+        return self._like() if self.is_unknown or self.hopeless else self.workload.initial(self.inputs)
 
     def _like(self) -> list[np.ndarray]:
         w = self.workload
@@ -99,6 +107,8 @@ class Expected:
 
     def verdict(self, verified: str) -> str:
         """The `verified` of a record, for that of a measurement."""
+        if self.hopeless:
+            return "no"
         return PLAIN if self.is_late and verified != "no" else verified
 
     def by_plain_loops(self, measurer: Measurer) -> str:

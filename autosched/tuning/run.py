@@ -387,7 +387,7 @@ class Run(Session):
             self.note(settled.text, settled.level)
             return
         while self.limit is None or done < self.limit:
-            is_first = done == self.resumed
+            is_first = not self.measured  # of a batch that was given up there is none, either
             if self.budget.is_over(self.elapsed, is_first):
                 if is_first:
                     self.note(self.budget.too_short(self.elapsed), "warning")
@@ -443,6 +443,8 @@ class Run(Session):
 
     def _nothing_to_search(self) -> Note | None:
         """The reason why no schedule can beat the default one, if any; a warning where no sketch could be made."""
+        if why := self.expected.hopeless:
+            return Note(f"{why}, so nothing is searched: give a larger budget", "warning")
         if (found := self.expected.outputs) and all(x is not None and x.size == 0 for x in found):
             return Note("the outputs have no elements at these sizes, so there is nothing to make faster")
         if not (isinstance(self.space, SearchSpace) and self.space.is_default_alone):

@@ -91,6 +91,12 @@ def test_another_template_is_another_question(data):
     assert predicting.answer_file(find_workload(f"{data / 'op.py'}:f")(), LLVM, "x", {}) != one
 
 
+def test_another_rule_is_another_question(monkeypatch):
+    one = predicting.answer_file(dense(), LLVM, "x", {})
+    monkeypatch.setattr(predicting, "package_digest", lambda: "of other files")
+    assert predicting.answer_file(dense(), LLVM, "x", {}) != one
+
+
 def test_a_record_of_a_like_device_goes_before_a_prediction(data):
     r = recorded(data, PARALLEL, LIKE)
     found = autosched.build(dense()).provenance

@@ -114,6 +114,10 @@ def test_a_thread_that_has_lost_its_core_rests(monkeypatch: pytest.MonkeyPatch) 
 
     t.run(2, sleep)
     assert sorted(seen) == [0, 1]
+    limit_s = time.monotonic() + 10
+    while team.rests_until() < time.monotonic() + 60 and time.monotonic() < limit_s:
+        time.sleep(0.001)  # the other thread looks at its clocks after the loop
+    assert team.rests_until() > time.monotonic() + 60
     for _ in range(3):
         seen.clear()
         t.run(2, lambda: (seen.append(t.number()), time.sleep(0.05)))

@@ -151,6 +151,25 @@ def test_a_budget_too_short_for_a_trial_says_how_long_one_takes(clock: Clock, tm
     assert "one trial takes about 2.1 s" in warning and warning.endswith("s or more")
 
 
+def test_a_first_batch_that_is_given_up_leaves_a_reason(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A candidate takes so long to build that the time is over before it runs."""
+    real = Measurer.measure
+
+    def measure(self: Measurer, jobs: list[Job], quiet: Any = None, until: float | None = None) -> Any:
+        if jobs[0].sketch == "default":
+            yield from real(self, jobs, quiet, until)
+        elif until is not None:
+            clock.now = until
+
+    monkeypatch.setattr(Measurer, "measure", measure)
+    result, events = tune(tmp_path, 5.0)
+    assert result.trials == 0
+    (warning,) = [e.text for e in events if isinstance(e, Note) and e.level == "warning" and "budget" in e.text]
+    assert warning.startswith("the budget of 5 s was used up before the first trial")
+
+
 def test_batches_are_small_at_first(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     real = Measurer.measure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -107,13 +108,33 @@ def test_where_the_plain_loops_fail_the_reference_is_waited_for(late: list[float
     assert np.array_equal(outputs[0], inputs[0] * 2 + 1) and initial == [None]
 
 
+@workload
+def split_at(n: int = 300) -> tuple[te.Tensor, te.Tensor]:
+    """Its floats hang on the last bits of others."""
+    a = te.placeholder((n,), "float32", name="a")
+    return a, te.compute((n,), lambda i: te.select(a[i] * 0.3 + 0.1 > 0.5, a[i], -a[i]), name="b")
+
+
 def test_floats_that_hang_on_last_bits_need_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It alone says how far they move, so it is not stopped."""
-    a = te.placeholder((8,), "float32", name="a")
-    b = te.compute((8,), lambda i: te.select(a[i] * 0.3 + 0.1 > 0.5, a[i], -a[i]), name="b")
-    work = Workload("open", [a, b])
-    monkeypatch.setattr(tuning_expected, "within", None)  # would be called
-    assert not Expected(work, Target.parse("llvm"), work.sample_inputs(), 0.1).is_late
+    """It alone says how far they move, so more of the budget is left to it."""
+    limits: list[float] = []
+
+    def within(seconds: float) -> Any:
+        limits.append(seconds)
+        return nullcontext()
+
+    monkeypatch.setattr(tuning_expected, "within", within)
+    for function in (doubled, split_at):
+        work = function()
+        assert not Expected(work, Target.parse("llvm"), work.sample_inputs(), 0.1).is_late
+    assert limits == [0.1, tuning_expected.PATIENCE * 0.1]
+
+
+def test_where_it_takes_too_long_for_those_nothing_is_searched(late: list[float], tmp_path: Path) -> None:
+    found = run(tmp_path, split_at)
+    assert found.trials == 0 and len(late) == 1
+    assert any("results hang on the last bits" in n and "give a larger budget" in n for n in found.notes)
+    assert [r.verified for r in RecordLog(found.log).read().records] == ["no"]
 
 
 @workload

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 
 from autosched.measure import timing
 from autosched.measure.timing import (
+    CLEAR,
     HOPELESS,
     NEAR,
     PIECES,
     SLOWER,
     ClockError,
     Samples,
+    Strain,
     check_time,
     fastest,
     has_lost,
@@ -119,6 +122,47 @@ def test_the_nearer_to_the_best_the_more_samples(best: float | None, count: int,
 def test_samples_are_taken_until_they_agree(best: float, readings: list[float]) -> None:
     clock = iter([*readings, *[1.0] * 9])
     assert take_samples(lambda n: next(clock), **ONE_CALL, best_s=best) == Samples(readings, 1, False)
+
+
+@dataclass
+class Watch:
+    """A strain that is known beforehand."""
+
+    is_none: bool
+
+
+@pytest.mark.parametrize(
+    ("behind", "is_none", "count"),
+    [
+        (CLEAR + 0.01, True, 1),  # nothing disturbed it: it is as slow as it looks
+        (CLEAR + 0.01, False, 2),
+        (CLEAR - 0.01, True, 2),  # too near to be judged by one sample
+        (SLOWER + 0.01, True, 1),
+        (SLOWER + 0.01, False, 2),
+    ],
+)
+def test_a_slow_sample_that_nothing_disturbed_needs_no_other(behind: float, is_none: bool, count: int) -> None:
+    options = {"number": 0, "repeat": 3, "min_s": 0.02, "best_s": 1e-5 / behind}
+    found = take_samples(Clock(1e-5).measure, **options, watch=lambda: cast(Strain, Watch(is_none)))
+    assert len(found.seconds) == count
+
+
+def test_a_sample_of_few_pieces_is_confirmed_though_nothing_disturbed_it() -> None:
+    options = {"number": 0, "repeat": 3, "min_s": 0.02, "best_s": 0.01 / (CLEAR + 0.01)}
+    found = take_samples(Clock(0.01).measure, **options, watch=lambda: cast(Strain, Watch(True)))
+    assert len(found.seconds) == 2
+
+
+def test_strain_is_none_only_where_no_thread_waits_or_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "waited", lambda: 0.0)
+    monkeypatch.setattr(timing, "rests_until", lambda: 0.0)
+    before = Strain.now()
+    assert before.is_none
+    monkeypatch.setattr(timing, "rests_until", lambda: before.at + 0.1)
+    assert not before.is_none
+    monkeypatch.setattr(timing, "rests_until", lambda: 0.0)
+    monkeypatch.setattr(timing, "waited", lambda: 1e9)
+    assert not before.is_none
 
 
 def test_one_sample_near_the_best_is_confirmed_by_another() -> None:
