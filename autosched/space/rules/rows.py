@@ -293,8 +293,7 @@ def blocks_of_rows(plan: Plan, stage: Stage) -> None:
     found = analysis.blocks(stage, stage.axis[-1])
     longest = max(found)
     if longest < SHORT and analysis.repeats(stage, stage.axis[-1], longest):
-        _whole_periods(plan, stage, outer, row, longest)
-        return
+        return _whole_periods(plan, stage, outer, row, longest)
     along, part = stage.split(row, factor=longest)
     widths = long_lanes(plan.machine, types_of(stage), longest if (walks := longest >= SHORT) else None)
     lanes = plan.knob(stage, "lanes", widths)
@@ -314,15 +313,13 @@ def _whole_periods(plan: Plan, stage: Stage, outer: list[Loop], row: Loop, perio
     """Blocks of vectors in which what repeats begins anew: each lane of a vector reads the same place of it."""
     widths = long_lanes(plan.machine, types_of(stage), None)
     lanes = plan.knob(stage, "lanes", widths)
-    if all(n % period == 0 for n in widths):
-        block, lane = stage.split(row, factor=lanes)
-        inside = [lane]
-    else:
-        block, part = stage.split(row, factor=lanes * period)
-        inside = [*stage.split(part, factor=lanes)]
-        stage.unroll(inside[0])
-    stage.vectorize(lane := inside[-1])
-    _stream_stores(plan, stage, lane)
+    is_period = all(n % period == 0 for n in widths)
+    block, part = stage.split(row, factor=lanes if is_period else lanes * period)
+    inside = [part] if is_period else [*stage.split(part, factor=lanes)]
+    for copy in inside[:-1]:
+        stage.unroll(copy)
+    stage.vectorize(inside[-1])
+    _stream_stores(plan, stage, inside[-1])
     _blocks_of_a_row(plan, stage, outer, block, inside)
 
 
