@@ -176,11 +176,13 @@ def find_symbol(name: str, missing_ok: bool = False) -> int:
             return address
     if missing_ok:
         return 0
+    # files of `import_c` are gone once they are loaded; nobody named them
+    named = [path for path in _libraries if not os.path.isabs(path) or os.path.exists(path)]
     raise BuildError(
         "no library of this process has such a symbol",
         asked=f"call_extern(..., {name!r})",
         legal="load_library(path) or register_symbol(name, function) before the module is built; "
-        f"libraries named: {', '.join(_libraries) or 'none'}",
+        f"libraries named: {', '.join(named[:20]) or 'none'}",
     )
 
 

@@ -107,6 +107,24 @@ def blocks(stage: Stage, axis: IterVar) -> dict[int, bool]:
     return found
 
 
+def repeats(stage: Stage, axis: IterVar, period: int) -> bool:
+    """Whether everything read along an axis lies beside it, or is the same again after so many elements: a vector of
+    whole periods reads the same pattern wherever it is.
+
+    B[j] = A[j] * C[j % 8], period 8   ->   True        B[j] = A[j // 3] * C[j % 3], period 3   ->   False
+    """
+    block, inner = var(axis.name), var(f"{axis.name}.inner")
+    an = Analyzer()
+    an.bind(inner, 0, period - 1)
+    for a in accesses(stage):
+        moving = [i for i in a.indices if axis.var in variables(i)]
+        if [step_of(i, axis.var) for i in moving] == [1] and moving[0] is a.indices[-1]:
+            continue
+        if any(block in variables(an.simplify(substitute(i, {axis.var: block * period + inner}))) for i in moving):
+            return False
+    return True
+
+
 def length(axis: IterVar) -> int | None:
     """The number of iterations, None where it is a size of the program."""
     return int(axis.extent.value) if is_const(axis.extent) else None

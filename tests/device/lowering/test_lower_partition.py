@@ -485,3 +485,25 @@ def test_ends_of_a_choice_keep_their_vectors() -> None:
     found = [x for x in stores(s, [a, out], "llvm") if x.buffer.name == "out"]
     assert [x.value.dtype.lanes for x in found] == [16, 16, 16]
     check_against_reference([a, out], s, "llvm", [np.random.default_rng(1).random((6, 64), "float32")])
+
+
+def test_a_loop_that_turns_out_to_run_once_leaves_its_guards_to_numbers() -> None:
+    """There is one block of columns where up to 4 are asked for. With its number known, so are the lanes of the last
+    tile, and no vector is taken apart."""
+    a = te.placeholder((24, 33), name="a")
+    b = te.compute((24, 33), lambda i, j: a[i, j] * 2, name="b")
+    s = create_schedule(b)
+    i, j = b.op.axis
+    panel, part = s[b].split(j, factor=48)
+    strip, row = s[b].split(i, factor=6)
+    panels, panel = s[b].split(panel, factor=4)
+    vector, lane = s[b].split(part, factor=16)
+    s[b].reorder(strip, panels, panel, row, vector, lane)
+    s[b].parallel(s[b].fuse(strip, panels))
+    s[b].unroll(row)
+    s[b].unroll(vector)
+    s[b].vectorize(lane)
+    f = lower_structure(s, [a, b], "llvm").bind()
+    assert not any(isinstance(x, If) for x in walk(f.body))
+    assert sorted({x.value.dtype.lanes for x in walk(f.body) if isinstance(x, Store)}) == [1, 16]
+    check_against_reference([a, b], s, "llvm", [np.arange(792, dtype="float32").reshape(24, 33)])

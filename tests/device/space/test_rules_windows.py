@@ -7,6 +7,7 @@ import pytest
 from generated_spaces import LLVM, check, planned
 
 from autosched import te
+from autosched.ir.printer import format_function
 from autosched.space.features import FEATURE_NAMES
 from autosched.space.workload import Workload
 
@@ -202,6 +203,25 @@ def test_rows_in_blocks(args):
     found = next(s for s in space.sketches if s.name != "default")
     features = found.features(np.zeros((1, len(found.knobs)), dtype=np.int64))[0]
     assert features[FEATURE_NAMES.index("gathered_loads")] == 0
+
+
+def dithered(n, m, period):
+    x, t = te.placeholder((n, m), "uint8", name="x"), te.placeholder((8, period), "uint8", name="t")
+    bright, dark = te.const(255, "uint8"), te.const(0, "uint8")
+    y = te.compute((n, m), lambda i, j: te.select(x[i, j] > t[i % 8, j % period], bright, dark), name="y")
+    return x, t, y
+
+
+@pytest.mark.parametrize(("m", "period"), [(240, 8), (240, 3), (120, 5), (1000, 8)])
+def test_what_repeats_along_a_row_is_a_pattern_of_lanes(m, period):
+    """Everything else is read as it lies, and so is what is stored: no vector steps from period to period."""
+    space = check(dithered(9, m, period), most=1)
+    assert rule_for(space, "y") == "blocks_of_rows"
+    sketch = next(s for s in space.sketches if s.name != "default")
+    lowered = format_function(sketch.structure.bind({k.name: k.values[0] for k in sketch.knobs}))
+    stores = [line for line in lowered.splitlines() if " = select(" in line and "ramp(" in line]
+    assert stores
+    assert not any(f":{period}, " in line for line in stores), stores[0]
 
 
 def test_rows_whose_blocks_do_not_fit_are_whole():

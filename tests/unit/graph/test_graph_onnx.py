@@ -193,3 +193,13 @@ def test_fourier_transforms(rule: str, length: int | None) -> None:
     constants = {"n": np.int64(length or 0), "axis": np.int64(1)}
     found = computed([node], {"x": x}, [info("y", FLOAT, 3)], constants)["y"]
     np.testing.assert_allclose(found, np.stack(parts, -1), rtol=1e-5, atol=1e-5)
+
+
+def test_outputs_may_leave_their_shapes_open() -> None:
+    """Shapes follow from the nodes; the model that was handed over stays as it was."""
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    y = helper.make_tensor_value_info("y", FLOAT, None)
+    made = graph([helper.make_node("Transpose", ["x"], ["y"])], [info("x", FLOAT, 2)], [y])
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    np.testing.assert_array_equal(load(model).reference({"x": x})["y"], x.T)
+    assert not model.graph.output[0].type.tensor_type.HasField("shape")

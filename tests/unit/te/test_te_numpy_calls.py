@@ -90,6 +90,23 @@ def test_what_cannot_be_says_what_can(case: str) -> None:
     assert case in ("math.sqrt", "float") or __file__ in caught.value.asked
 
 
+def test_statistics_of_a_list_of_elements() -> None:
+    """NumPy makes them of an array of objects: sums, a quotient, and the type of the sum."""
+    given = np.array([0.5, -2, 3, 8], "float32")
+    B = te.placeholder((4,), name="B")
+    for of in (np.mean, np.var, np.std, np.average):
+        found = te.compute((4,), lambda i: of([B[i], 1.0, B[3]]), name="found")  # type: ignore[operator]  # noqa: B023
+        wanted = [of(np.array([x, 1, given[3]], "float32")) for x in given]  # type: ignore[operator]
+        np.testing.assert_allclose(te.reference([B, found], [given])[0], wanted, rtol=1e-5)
+
+
+def test_a_mean_of_integers_is_refused() -> None:
+    C = te.placeholder((4,), "int32", name="C")
+    with pytest.raises(UsageTypeError, match="quotient of integers") as caught:
+        te.compute((4,), lambda i: np.mean([C[i], 1]))
+    assert "astype" in caught.value.legal and __file__ in caught.value.asked
+
+
 WHOLE = """
 import numpy as np
 from autosched import te
