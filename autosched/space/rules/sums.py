@@ -29,8 +29,8 @@ BAND = "band"
 BESIDE, LONG_IN_ORDER = (4, 8), 32
 #: Elements of a row in which is looked for one, at least, for vectors to ask first whether they have it.
 LONG_SEARCH = 512
-#: Elements of a row in which several results are found at once, at most, for rows to be lanes: where it could be cut, and
-#: where its terms keep their order. A row of so many is written out.
+#: Elements of a row of several results, at most, for rows to be lanes: where it could be cut, and where its terms keep
+#: their order. A row of so many is written out.
 SHORT_SEARCH, IN_ORDER, WRITTEN_OUT = 128, 512, 32
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)

@@ -521,7 +521,7 @@ def variances(rows=67, columns=40):
 
 def test_results_of_a_combiner_of_ones_own_are_made_side_by_side():
     """Its terms keep their order, and of several long rows none waits for another."""
-    args = variances(columns=IN_ORDER + 1)
+    args = variances(columns=sums.IN_ORDER + 1)
     plan = planned(*args, welford_at="root")
     assert [x.kind for x in plan.s["welford"].loops] == ["parallel", "serial", "unroll"]
     assert plan.s["welford"].loops[1].is_reduce
@@ -529,12 +529,12 @@ def test_results_of_a_combiner_of_ones_own_are_made_side_by_side():
     assert [x.kind for x in planned(*variances(3), welford_at="root").s["welford"].loops] == ["parallel", "serial"]
 
 
-@pytest.mark.parametrize("args", [places(67, 10), places(67, 100, of=te.argmin), variances()])
-def test_short_rows_of_several_results_are_lanes(args):
+@pytest.mark.parametrize(
+    ("name", "args"), [("best", places(1025, 10)), ("best", places(1025, 100, of=te.argmin)), ("welford", variances())]
+)
+def test_short_rows_of_several_results_are_lanes(name, args):
     """What the lanes of one row found would be combined one by one."""
-    name = args[1].name if args[1].name == "variance" else "best"
-    plan = planned(*args, welford_at="root") if name == "variance" else planned(*args)
-    loops = plan.s["welford" if name == "variance" else name].loops
+    loops = planned(*args, **({} if name == "best" else {"welford_at": "root"})).s[name].loops
     assert [x.kind == "vectorize" and not x.is_reduce for x in loops] == [False, False, False, True]
     check(args)
 
