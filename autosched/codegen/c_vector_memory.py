@@ -13,8 +13,7 @@ from autosched.codegen.storage import constant_bytes
 from autosched.codegen.together import windows
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr, is_const
-from autosched.ir.prove import known_multiples
-from autosched.ir.simplify import to_poly
+from autosched.ir.simplify import known_multiples, to_poly
 from autosched.ir.stmt import Buffer, Store
 
 #: Bytes to whose multiple shared arrays are aligned at least: four floats.

@@ -15,6 +15,7 @@ pip installs, gets such regions wrong. The macros of `PREAMBLE` part them for Po
 
 - What stands before a loop or a condition with barriers, and is itself conditional, is lost where the loop is skipped.
 - Of two conditions between the same two barriers the first one is lost, in a loop also the last one of a round.
+- Of two branches with barriers, what one ends with is lost. They are two conditions, one after the other.
 - PoCL puts barriers of its own into innermost loops whose rounds the group agrees about. Where such a loop may be
   skipped, its counter is wrong, or stores before it are lost. A bound that asks for the work-item keeps PoCL from it.
 """
@@ -27,7 +28,7 @@ from typing import Literal
 
 from autosched.codegen.gcc import MAY_LEAVE_OUT
 from autosched.ir.calls import touches_memory
-from autosched.ir.expr import Expr, is_const, variables
+from autosched.ir.expr import Expr, is_const, logical_not, variables
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
@@ -101,6 +102,8 @@ class _Regions:
                 begun = [] if isinstance(s, For) and _always_runs(s) else self._barrier()
                 body = self.part(s.body)
                 return seq(*begun, replace(s, body=seq(body, *(self._barrier() if self.since == "condition" else []))))
+            case If() if s.otherwise is not None and not touches_memory(s.condition):
+                return self.part(seq(If(s.condition, s.then), If(logical_not(s.condition), s.otherwise)))
             case If():
                 begun = self._barrier()
                 then, ended = self.part(s.then), self.since

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from autosched.ir.conclusions import Conclusions, Memory
-from autosched.ir.expr import Expr, is_const, is_index, variables
+from autosched.ir.expr import Expr, is_index, variables
 from autosched.ir.node import order
 from autosched.ir.poly import Poly, has, join, without
 from autosched.ir.witness import Range, witnesses
@@ -112,8 +112,7 @@ class Prover:
         return [a - b, b - a] if condition.op == "eq" else [DIFFERENCES[condition.op](a, b)]
 
     def assume_nonneg(self, p: Poly) -> None:
-        """Use the fact `p >= 0` to raise lower bounds and to lower upper ones: `3*W - 1 >= 0` gives `W >= 1`, and
-        `n//32 - 1 - i >= 0` gives `i <= n//32 - 1`."""
+        """Use the fact `p >= 0` for bounds: `3*W - 1 >= 0` gives `W >= 1`, `n//8 - 1 - i >= 0` gives `i < n//8`."""
         for v in p.variables:
             self._lower(v, p)
         if len(p.terms) == 1 and () not in p.terms:
@@ -140,20 +139,16 @@ class Prover:
     def _lower(self, v: Expr, p: Poly) -> None:
         """Use the fact `p >= 0` of a variable whose upper bound it lowers."""
         low, high = self.range(v)
-        affine = p.affine_in(v)
-        if high is None or affine is None or affine[0] >= 0:
+        slope, rest = p.affine_in(v) or (0, p)
+        most = rest.floordiv(-slope) if slope < 0 else None
+        if high is None or most is None or most == high:
             return
-        most = affine[1].floordiv(-affine[0])
-        if most is not None and most != high and not self._leads_to(most, v) and self.prove_nonneg(high - most):
+        if not any(self._leads_to(u, v) for u in rest.variables) and self.prove_nonneg(high - most):
             self.bind(v, low, most)
 
-    def _leads_to(self, bound: Poly, v: Expr) -> bool:
-        """Whether the variable is mentioned in the bound, or in the ranges of what is."""
-        todo, met = list(bound.variables), set()
-        while todo:
-            met.add(u := todo.pop())
-            todo.extend(self._named(u) - met)
-        return v in met
+    def _leads_to(self, u: Expr, v: Expr) -> bool:
+        """Whether a variable is v, or v is mentioned in its bounds, or in those of what they mention."""
+        return u is v or any(self._leads_to(x, v) for x in self._named(u))
 
     def _as_poly(self, value: Poly | Expr | int | None) -> Poly | None:
         if value is None or isinstance(value, Poly):
@@ -594,16 +589,6 @@ def _declared_range(var: Expr) -> Range:
 
 def is_integer_index(e: Expr) -> bool:
     return e.index and e.dtype.lanes == 1 and e.dtype.is_integer
-
-
-def known_multiples(condition: Expr) -> Iterator[tuple[Expr, int]]:
-    """Variables and numbers that divide them where the condition holds: n and 8 for `n % 8 == 0`."""
-    for c in conjuncts(condition):
-        left, right = c.args if c.op == "eq" else (c, c)
-        if left.op == "floormod" and is_const(right, 0):
-            size, step = left.args
-            if size.op == "var" and step.op == "const" and step.value > 0:
-                yield size, int(step.value)
 
 
 def conjuncts(condition: Expr) -> list[Expr]:

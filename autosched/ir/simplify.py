@@ -7,15 +7,16 @@ comparisons, `min`, `max` and `select` that the ranges decide, and answers `prov
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from itertools import product
 from math import gcd
 
 from autosched.ir.conclusions import UNLIMITED, Memory
 from autosched.ir.dtype import BOOL, INT32, INT64
-from autosched.ir.expr import Expr, cast, const, is_index, likely, make, variables
+from autosched.ir.expr import Expr, cast, const, is_const, is_index, likely, make, variables
 from autosched.ir.ops import COMPARISONS
 from autosched.ir.poly import Poly, common_type, join
-from autosched.ir.prove import DIFFERENCES, Prover, conjuncts, is_integer_index  # noqa: F401
+from autosched.ir.prove import DIFFERENCES, Prover, conjuncts, is_integer_index
 from autosched.ir.visit import post_order, rebuild
 
 
@@ -367,3 +368,13 @@ def always_equal(a: Expr, b: Expr) -> bool:
 def simplify(e: Expr) -> Expr:
     """An equal expression, simplified without any knowledge of the variables' ranges."""
     return _FREE.analyzer.simplify(e)
+
+
+def known_multiples(condition: Expr) -> Iterator[tuple[Expr, int]]:
+    """Variables and numbers that divide them where the condition holds: n and 8 for `n % 8 == 0`."""
+    for c in conjuncts(condition):
+        left, right = c.args if c.op == "eq" else (c, c)
+        if left.op == "floormod" and is_const(right, 0):
+            size, step = left.args
+            if size.op == "var" and step.op == "const" and step.value > 0:
+                yield size, int(step.value)

@@ -97,7 +97,23 @@ def sums_one_after_the_other() -> Program:
     return s, [in4, in5, t3]
 
 
+def a_store_that_ends_a_branch() -> Program:
+    """Each version of the loops ends with what the first work-item stores."""
+    in1, in2 = te.placeholder((M, 5), "uint8", "in1"), te.placeholder((5, N), "uint8", "in2")
+    k = te.reduce_axis((0, 5), "k")
+    t1 = te.compute((M, N), lambda i, j: te.sum(in1[i, k] * in2[k, j], axis=k), name="t1")
+    t2, t3 = te.compute((M, N), lambda i, j: (te.max(t1[i, j], 1), t1[i, j] + i.astype("uint8")), name="t2")
+    s = create_schedule(t2)
+    tile = s[t2].fuse("i", "j")
+    s[t2].specialize(M == 2)
+    s[t1].compute_at(s[t2], tile)
+    s[t1].bind(k, te.thread_axis("threadIdx.y"))
+    s[t2].bind(tile, te.thread_axis("blockIdx.x"))
+    return s, [in1, in2, t2, t3]
+
+
 PROGRAMS = (
+    a_store_that_ends_a_branch,
     sums_one_after_the_other,
     a_loop_that_is_skipped,
     a_store_that_ends_a_round,
