@@ -52,7 +52,7 @@ def _folder(variable: str, macos: str, windows: str, elsewhere: str) -> Path:
 def package_digest() -> str:
     """A digest of this package's files by their times and sizes: a checkout changes while its version stays.
 
-    What is kept of answers of the compiler, or of its models, has it in its key. It takes a millisecond or two.
+    What is kept of answers of the compiler, or of its models, has it in its key. It takes a few milliseconds.
     """
     found = hashlib.sha256()
     folders = [str(Path(__file__).parent)]

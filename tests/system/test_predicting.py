@@ -11,7 +11,7 @@ import pytest
 from mutated_records import record_of
 
 import autosched
-from autosched import choosing, predicting, te, template, workload
+from autosched import choosing, predicting, te, template, trust, workload
 from autosched.cli.app import main
 from autosched.cli.show import provenance_line
 from autosched.ir.evaluate import evaluate
@@ -95,6 +95,13 @@ def test_another_rule_is_another_question(monkeypatch):
     one = predicting.answer_file(dense(), LLVM, "x", {})
     monkeypatch.setattr(predicting, "package_digest", lambda: "of other files")
     assert predicting.answer_file(dense(), LLVM, "x", {}) != one
+
+
+def test_another_compiler_is_another_verdict(monkeypatch):
+    one = trust.remembered(dense(), LLVM, "x", []).digest
+    assert trust.remembered(dense(), LLVM, "x", []).digest == one
+    monkeypatch.setattr(trust, "package_digest", lambda: "of other files")
+    assert trust.remembered(dense(), LLVM, "x", []).digest != one
 
 
 def test_a_record_of_a_like_device_goes_before_a_prediction(data):

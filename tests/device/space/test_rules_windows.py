@@ -8,6 +8,8 @@ from generated_spaces import LLVM, check, planned
 
 from autosched import te
 from autosched.ir.printer import format_function
+from autosched.schedule import create_schedule
+from autosched.space import analysis
 from autosched.space.features import FEATURE_NAMES
 from autosched.space.workload import Workload
 
@@ -275,3 +277,19 @@ def test_sums_that_are_read_elsewhere_too_are_no_part_of_a_tile_of_their_reader(
     found = te.compute((n, n), lambda i, j: sums[te.max(te.min(sums[i, j], n - 1), 0), j], name="found")
     space = check((x, w, found), sizes={"n": 29})
     assert all(s[sums].attach.kind == "root" for s in schedules(space))
+
+
+@pytest.mark.parametrize(
+    ("place", "period", "same"),
+    [
+        (lambda j: j % 8, 8, True),
+        (lambda j: j % 8, 4, False),
+        (lambda j: j % 3, 3, True),
+        (lambda j: j // 3, 3, False),
+        (lambda j: j + j % 3, 3, False),
+    ],
+)
+def test_what_repeats_is_the_same_after_a_period(place, period, same):
+    x = te.placeholder((200,), name="x")
+    stage = create_schedule(te.compute((96,), lambda j: x[place(j)] + x[j], name="y"))["y"]
+    assert analysis.repeats(stage, stage.axis[-1], period) == same
