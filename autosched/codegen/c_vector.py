@@ -40,7 +40,7 @@ from autosched.codegen.together import Columns, is_as_large, pixels
 from autosched.codegen.widths import constant_lane, is_by_a_number, widest
 from autosched.ir.calls import is_opaque, touches_memory
 from autosched.ir.dtype import DType, dtype
-from autosched.ir.expr import OPS, Expr, binary, const, is_const, is_index, make, ramp
+from autosched.ir.expr import OPS, Expr, binary, cast, const, is_const, is_index, make, ramp
 from autosched.ir.ops import CHOICES, COMPARISONS
 from autosched.ir.stmt import Buffer, Store, load
 from autosched.ir.visit import post_order
@@ -476,8 +476,11 @@ def _select(v: VectorExpressions, e: Expr) -> Code:
     a, b = (v.value(arg, lanes) for arg in e.args[1:])
     if e.dtype.is_bool:
         a, b = v.masks(a, b)
-    if decides.dtype.lanes == 1:
+    if decides.dtype.lanes == 1 and not touches_memory(decides):
         condition = v.x.value(decides)
+    elif decides.dtype.lanes == 1:  # by masks: compilers jump on what nothing foretells
+        number = v.value(cast(f"int{dtype(a.ctype).bits}", decides), lanes)
+        condition = replace(infix("!=", number, v.constant(0, number.ctype), number.ctype), mask=True)
     else:
         condition = v.widen_mask(v.value(decides, lanes), a.ctype)
     return replace(v.choose(condition, a, b), mask=e.dtype.is_bool)

@@ -183,7 +183,9 @@ class Expressions:
             case "broadcast":
                 return self.w.splat(self.value(e.args[0]), e.dtype.lanes)
             case "select":
-                return self.w.select(*(self.value(a) for a in e.args))
+                agrees = e.args[0].dtype.lanes < e.dtype.lanes or e.args[0].op == "broadcast"
+                choose = self.w.blend if agrees and touches_memory(e.args[0]) else self.w.select
+                return choose(*(self.value(a) for a in e.args))
             case "if_then_else":
                 return self._choose(e, *e.args)
             case "to_line":

@@ -19,7 +19,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from autosched.codegen.llvm_libm import VectorLibrary
-from autosched.ir.dtype import BFLOAT16, BOOL, INT64, DType
+from autosched.ir.dtype import BFLOAT16, BOOL, INT32, INT64, DType
 
 #: the int of C as a result: POWER, RISC-V and z/Architecture want all of its register
 C_INT = "signext i32"
@@ -364,6 +364,11 @@ class Writer:
 
     def select(self, condition: Value, a: Value, b: Value | float) -> Value:
         return self.op(f"select {typed(condition)}, {typed(a)}, {typed(_operand(b, a.dtype))}", a.dtype)
+
+    def blend(self, condition: Value, a: Value, b: Value) -> Value:
+        """`select` of vectors by masks. Where all lanes agree, LLVM would jump, though nothing foretells on what."""
+        args = [self.splat(condition, a.dtype.lanes), a, b, constant(a.dtype.lanes, INT32)]
+        return self.intrinsic("vp.select", a.dtype, args, suffix=mangled(a.dtype))
 
     def intrinsic(self, base: str, of: DType, args: Sequence[Value], suffix: str = "", flags: str = "") -> Value:
         """Call `llvm.base.suffix`; the suffix defaults to the first argument's type."""

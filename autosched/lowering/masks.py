@@ -48,6 +48,8 @@ from autosched.lowering.simplify_stmt import bind_loop, enter_loop, inside_loop,
 MAX_STATEMENTS = 2000
 #: Depth of divisions, minima and maxima in a condition that is solved.
 DEPTH = 4
+#: Bytes of results that may stay in registers, at most.
+REGISTERS = 4096
 #: A loop of no more iterations than this is asked in each of them: cutting it gains little, and doubles what it does.
 FEW = 4
 
@@ -307,41 +309,71 @@ def choose_lanes(s: Stmt, an: Analyzer) -> Stmt:
 
     for x in 16 lanes: if x < n: T[x] = T[x] + A[x]   ->   for x in 16 lanes: T[x] = select(x < n, T[x] + A[x], T[x])
 
-    Only where everything may be read whether the condition holds or not, and no other task writes there.
+    So does what data say for all lanes, in each step of sums that are in registers: jumps would be taken wrong. Only
+    where everything may be read whether the condition holds or not, and no other task writes there.
     """
-    return _choose(s, an, frozenset(), frozenset(), ())
+    return _choose(s, an, _Around())
 
 
-def _choose(s: Stmt, an: Analyzer, own: frozenset[Buffer], lanes: frozenset[Expr], tasks: tuple[For, ...]) -> Stmt:
-    """`own` buffers are those that no other task knows of; `lanes` are variables of vector loops around, `tasks` the
-    loops around whose iterations run at once."""
+@dataclass(frozen=True)
+class _Around:
+    """What is around a statement."""
+
+    own: frozenset[Buffer] = frozenset()  #: buffers that no other task knows of
+    lanes: frozenset[Expr] = frozenset()  #: variables of vector loops
+    step: Expr | None = None  #: the variable of the innermost serial loop
+    tasks: tuple[For, ...] = ()  #: loops whose iterations run at once
+
+    def inside(self, s: Stmt) -> _Around:
+        match s:
+            case Allocate(buffer=buffer) if buffer.scope != "shared":
+                return replace(self, own=self.own | {buffer})
+            case For(kind="vectorize", masked=False):
+                return replace(self, lanes=self.lanes | {s.var})
+            case For() if s.kind == "parallel" or s.thread:
+                return replace(self, own=frozenset(), step=None, tasks=(*self.tasks, s))
+            case For(kind="serial"):
+                return replace(self, step=s.var)
+        return self
+
+    def chooses(self, s: If) -> bool:
+        """Whether to choose beats jumping."""
+        asked = variables(s.condition)
+        if not self.lanes.isdisjoint(asked):
+            return True
+        if not self.lanes or self.step not in asked or not contains(s.condition, "load"):
+            return False
+        return all(x.buffer in self.own and _is_small(x.buffer) for x in walk(s.then) if isinstance(x, Store))
+
+
+def _is_small(buffer: Buffer) -> bool:
+    size = buffer.elements * buffer.dtype.bytes
+    return is_const(size) and int(size.value) <= REGISTERS
+
+
+def _choose(s: Stmt, an: Analyzer, around: _Around) -> Stmt:
+    inside = around.inside(s)
     match s:
-        case Allocate():
-            own = own | {s.buffer} if s.buffer.scope not in ("shared",) else own
-            return with_children(s, lambda c: _choose(c, an, own, lanes, tasks))
         case For():
-            if s.kind == "parallel" or s.thread:
-                own, tasks = frozenset(), (*tasks, s)
-            inside = lanes | {s.var} if s.kind == "vectorize" and not s.masked else lanes
             with inside_loop(s, an):
                 if s.extent.op == "max" and is_const(s.extent.args[1], 0):  # it runs, so 0 is not the larger one
                     an.bind(s.var, an.poly(s.start), an.poly(s.start) + an.poly(s.extent.args[0]) - 1)
-                return replace(s, body=_choose(s.body, an, own, inside, tasks))
+                return replace(s, body=_choose(s.body, an, inside))
         case If():
-            varies = s.otherwise is None and not lanes.isdisjoint(variables(s.condition))
-            if varies and _are_of_this_task(s.then, own, tasks, an) and may_run_anyway(s, an):
+            chooses = s.otherwise is None and around.chooses(s)
+            if chooses and _are_of_this_task(s.then, around, an) and may_run_anyway(s, an):
                 condition = logical_and(*conjuncts(s.condition))
                 return map_stmt(s.then, on_stmt=lambda x: _chosen(x, condition) if isinstance(x, Store) else x)
             with an.assuming(s.condition):
-                then = _choose(s.then, an, own, lanes, tasks)
-            return If(s.condition, then, s.otherwise and _choose(s.otherwise, an, own, lanes, tasks))
-    return with_children(s, lambda c: _choose(c, an, own, lanes, tasks))
+                then = _choose(s.then, an, around)
+            return If(s.condition, then, s.otherwise and _choose(s.otherwise, an, around))
+    return with_children(s, lambda c: _choose(c, an, inside))
 
 
-def _are_of_this_task(s: Stmt, own: frozenset[Buffer], tasks: tuple[For, ...], an: Analyzer) -> bool:
+def _are_of_this_task(s: Stmt, around: _Around, an: Analyzer) -> bool:
     """Whether no other task stores where the statement does."""
-    stores = [x for x in walk(s) if isinstance(x, Store) and x.buffer not in own]
-    return all(any(_is_apart(i, loop, an) for i in x.indices) for x in stores for loop in tasks)
+    stores = [x for x in walk(s) if isinstance(x, Store) and x.buffer not in around.own]
+    return all(any(_is_apart(i, loop, an) for i in x.indices) for x in stores for loop in around.tasks)
 
 
 def _is_apart(index: Expr, loop: For, an: Analyzer) -> bool:

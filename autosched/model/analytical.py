@@ -24,7 +24,7 @@ NEEDED = (
     "traffic", "tasks", "task_footprint", "imbalance", "regions", "bytes_into_l1", "bytes_into_l2", "bytes_into_l3",
     "strided_loads", "gathered_loads", "masked_loads", "streamed_bytes", "vector_stores", "independent_sums",
     "side_iterations", "side_task_iterations", "row_pages", "crowded_rows", "row_footprint",
-    "scattered_updates", "cut_vectors", "side_waits",
+    "scattered_updates", "cut_vectors", "side_waits", "shared_by_tasks",
 )  # fmt: skip
 #: Stores for each element of the output from which on the main store is taken for the sum of a contraction.
 DEEP = 6
@@ -284,11 +284,11 @@ def _fetched(f: Mapping[str, FloatArray], core: Core) -> dict[str, FloatArray]:
     # Footprints are hulls: of a fused loop that is taken apart again they are far too large.
     # No more comes than is read.
     read = f["bytes_loaded"] + f["bytes_stored"] + LINE * f["strided_loads"]
-    # Tasks meet in a cache of a core only if all they touch stays there: features take them for one loop.
-    by_tasks = f["tasks"] * f["task_footprint"]
-    into_l1 = np.minimum(np.maximum(f["bytes_into_l1"], np.where(f["traffic"] > core.l1, by_tasks, 0.0)), read)
+    # Tasks meet in a cache of a core only if all that they share stays there: features take them for one loop.
+    by_tasks, met = f["tasks"] * f["task_footprint"], f["shared_by_tasks"]
+    into_l1 = np.minimum(np.maximum(f["bytes_into_l1"], np.where(met > core.l1, by_tasks, 0.0)), read)
     into_l1 = np.maximum(into_l1 - f["streamed_bytes"], 0.0)
-    into_l2 = np.maximum(f["bytes_into_l2"], np.where(f["traffic"] > core.l2, by_tasks, 0.0))
+    into_l2 = np.maximum(f["bytes_into_l2"], np.where(met > core.l2, by_tasks, 0.0))
     into_l2 = np.minimum(into_l2, into_l1)
     into_l3 = np.minimum(f["bytes_into_l3"], into_l2)
     near = np.minimum(np.maximum(f["traffic"], into_l3 * NEXT_REGIONS / np.maximum(f["regions"], 1.0)), into_l3)

@@ -284,6 +284,11 @@ def _indices_outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
             waiting += e.args
 
 
+def asked_positions(stage: Stage) -> list[Expr]:
+    """The index expressions whose values themselves decide what a stage computes, in terms of its own axes."""
+    return [simplify(substitute(e, at)) for body, at in bodies(stage) for e in _indices_outside_reads(body)]
+
+
 @while_unchanged
 def readers(stage: Stage) -> list[Stage]:
     """The stages that read it in loops of their own, in order."""
@@ -486,10 +491,12 @@ def is_contraction(stage: Stage) -> bool:
         return False
     if sums_of_a_row(stage) > 1:
         return False
-    tensors = (a for a in accesses(stage) if any(not is_const(i) for i in a.indices))
     shares = is_window(stage) or _is_shared_window(stage)
     axes = (*long_axes(stage), *stage.reduce_axis)
-    again = [[axis for axis in axes if not a.mentions(axis)] for a in tensors]
+    along = [{x for x in axes if a.mentions(x)} for a in accesses(stage) if not all(map(is_const, a.indices))]
+    # what belongs to a row that is read is no operand: its scale, or where it is looked up
+    along = [x for x in along if not x.isdisjoint(stage.reduce_axis) or not any(x < other for other in along)]
+    again = [[x for x in axes if x not in found] for found in along]
     pairs = ((x, y) for one, other in permutations(again, 2) for x in one for y in other)
     return shares or any(x is not y and x.kind == "spatial" for x, y in pairs)
 

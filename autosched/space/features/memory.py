@@ -28,7 +28,7 @@ from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
 from autosched.ir.visit import contains, post_order, rebuild, substitute
 from autosched.lowering.bounds import interval
-from autosched.space.features.sites import Access, Nest, Site, of_the_last, ratio, total
+from autosched.space.features.sites import Access, Nest, Site, of_the_last, product, ratio, total
 from autosched.target import Target
 
 
@@ -386,6 +386,7 @@ def _main_footprints(main: Site, prints: Footprints) -> dict[str, Expr]:
         return of(main.loops[main.loops.index(loop) + 1 - with_itself :])
 
     whole, task = of(main.loops), [x for x in main.loops if x not in main.outer]
+    buffers = dict.fromkeys(buffer for buffer, _ in main.accesses)
     distance: Expr = const(0)
     for load in main.loads:
         repeats = [x for x in main.loops if x.kind != "vectorize" and not _moves(load, x)]
@@ -401,12 +402,23 @@ def _main_footprints(main: Site, prints: Footprints) -> dict[str, Expr]:
     return {
         "traffic": whole,
         "task_footprint": of(task),
+        "shared_by_tasks": total(_if_shared(main, x, prints) for x in buffers),
         "inner_footprint": of_the_last(serial, lambda at: inside(serial[at]), of(task)),
         "row_footprint": of_the_last(serial, lambda at: inside(serial[at], 1), of(task)),
         "reuse_distance": distance,
         "row_pages": of_a_row(prints.pages),
         "crowded_rows": of_a_row(prints.crowded),
     }
+
+
+def _if_shared(main: Site, buffer: Buffer, prints: Footprints) -> Expr:
+    """The distinct bytes of a buffer, where the tasks together touch twice as many or more."""
+    accesses = [a for a in main.accesses if a[0] is buffer]
+    all_tasks, task = (
+        prints.distinct(accesses, frozenset(x.var for x in loops))
+        for loops in (main.loops, [x for x in main.loops if x not in main.outer])
+    )
+    return select(product(main.outer) * task >= 2 * all_tasks, all_tasks, 0)
 
 
 def _asked_ahead(body: Stmt) -> Expr:

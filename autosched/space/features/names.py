@@ -38,6 +38,7 @@ FEATURES = {
     # memory.py: footprints, traffic and reuse
     "traffic": "distinct bytes touched by the whole main store",
     "task_footprint": "distinct bytes touched by one parallel task or work-group, main store",
+    "shared_by_tasks": "distinct bytes there of buffers of which the tasks together touch twice as many or more",
     "inner_footprint": "distinct bytes touched inside the innermost serial loop's iteration, main store",
     "row_footprint": "distinct bytes touched by one whole innermost serial loop, main store",
     "reuse": "bytes loaded for each distinct byte of the main store",

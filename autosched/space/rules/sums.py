@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from autosched.ir.expr import is_const, variables
+from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.visit import substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
@@ -548,7 +548,8 @@ def _one_loop(stage: Stage, loops: list[Loop]) -> Loop:
 
 def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
     """Whether a reduction goes over rows that fill vectors, and something is read for each row, or again in each, or
-    rows do not lie behind each other: as one row of all, every vector would have to find out where it is.
+    rows do not lie behind each other, or their numbers count: as one row of all, every vector would have to find out
+    where it is.
 
     for s: for i: for j: R[s] += X[s, i] * A[i, j] * Y[s, j];  for c: for n: for j: R[c] += A[n, c, j]
     """
@@ -558,8 +559,18 @@ def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
         [last], plan.machine.vector_bytes // stage.tensor.dtype.bytes
     ):
         return False
-    rows = [(a, axis, inner) for a in analysis.accesses(stage) for axis, inner in pairwise((*outer, last))]
-    return any(a.mentions(axis) != a.mentions(inner) or not _is_one_row(a, axis, inner) for a, axis, inner in rows)
+    found, asked = analysis.accesses(stage), analysis.asked_positions(stage)
+    return any(
+        any(a.mentions(axis) != a.mentions(inner) or not _is_one_row(a, axis, inner) for a in found)
+        or not all(_is_place_in_all(i, axis, inner) for i in asked)
+        for axis, inner in pairwise((*outer, last))
+    )
+
+
+def _is_place_in_all(index: Expr, outer: IterVar, inner: IterVar) -> bool:
+    """Whether an index counts along two axes as along one, or along neither."""
+    step, length = analysis.step_of(index, inner.var), analysis.length(inner)
+    return step is not None and length is not None and analysis.step_of(index, outer.var) == step * length
 
 
 def _is_one_row(a: Access, outer: IterVar, inner: IterVar) -> bool:

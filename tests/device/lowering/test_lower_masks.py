@@ -279,6 +279,40 @@ def test_lanes_choose_what_data_leave_out(target: str, open_: bool) -> None:
         check_against_reference([x, y, c], s, target, given, backend)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("whose", ["steps", "rows"])
+@pytest.mark.parametrize("target", ["llvm", "c", "opencl"])
+def test_sums_in_registers_choose_what_data_say_for_all_lanes(target: str, whose: str) -> None:
+    """In each step: what data say of a whole row is asked around its steps, by compilers, and jumps are seldom wrong."""
+    x, y = te.placeholder((12, 9), name="x"), te.placeholder((9, 32), name="y")
+    z, k = te.placeholder((12, 9), "uint8", name="z"), te.reduce_axis((0, 9), "k")
+    c = te.compute(
+        (12, 32),
+        lambda i, j: te.sum(x[i, k] * y[k, j], axis=k, where=(z[i, k] if whose == "steps" else z[i, 0]) > 0),
+        name="c",
+    )
+    s = create_schedule(c)
+    sums = s.cache_write(c, "local")
+    i, j = s[c].loops
+    io, ii = s[c].split(i, factor=4)
+    jo, ji = s[c].split(j, factor=16)
+    s[c].reorder(io, jo, ii, ji)
+    s[c].vectorize(ji)
+    s[sums].compute_at(s[c], jo)
+    ic, jc, kc = s[sums].loops
+    s[sums].reorder(kc, ic, jc)
+    s[sums].unroll(ic)
+    s[sums].vectorize(jc)
+    body = lower_structure(s, [x, y, z, c], target).after("masks").body
+    asked = [b for b in walk(body) if isinstance(b, If) and any(e.op == "load" for e in post_order(b.condition))]
+    assert bool(asked) == (whose == "rows")
+    rng = np.random.default_rng(5)
+    given = [rng.integers(-3, 4, shape).astype("float32") for shape in ((12, 9), (9, 32))]
+    given = [*given, rng.integers(0, 2, (12, 9)).astype("uint8")]
+    given[1][3, 5], given[2][:, 3] = np.inf, 0  # which 0 * inf would make NaN of
+    for backend in ("native", "interpreter"):
+        check_against_reference([x, y, z, c], s, target, given, backend)  # type: ignore[arg-type]
+
+
 def test_lanes_choose_beside_a_prefetch() -> None:
     """What is asked for ahead is never read, so it may be asked for whether the condition holds or not."""
     x, k = te.placeholder((24, 64), name="x"), te.reduce_axis((0, 64), "k")

@@ -539,6 +539,30 @@ def test_short_rows_of_several_results_are_lanes(name, args):
     check(args)
 
 
+@pytest.mark.parametrize(
+    ("weight", "loops"),
+    [(lambda i, j: i * 40 + j, 1), (lambda i, j: i + j, 2), (lambda i, j: j, 2), (lambda i, j: i, 2)],
+)
+def test_rows_whose_numbers_count_are_apart(weight, loops):
+    """As one row of all, each vector would have to find out in which row it is; counted through, it need not."""
+    x, i, j = te.placeholder((30, 40), name="x"), te.reduce_axis((0, 30), "i"), te.reduce_axis((0, 40), "j")
+    y = te.compute((), lambda: te.sum(x[i, j] * weight(i, j).astype("float32"), axis=[i, j]), name="y")
+    partial = planned(x, y, y_by="lanes_of_sums").s["y.rf"]
+    assert len(partial.reduce_loops) == loops
+    check((x, y))
+
+
+def test_where_a_row_is_looked_up_is_no_operand():
+    """Products of rows with matrices that data choose for each: no matrix is read again, so there is no tile."""
+    x, w = te.placeholder((40, 24), name="x"), te.placeholder((5, 24, 32), name="w")
+    which, scale = te.placeholder((40,), "int32", name="which"), te.placeholder((40,), name="scale")
+    k = te.reduce_axis((0, 24), "k")
+    chosen = te.compute((40, 32), lambda i, j: te.sum(x[i, k] * w[which[i], k, j], axis=k), name="chosen")
+    assert "multi_level_tiling" not in planned(x, w, which, chosen).done.values()
+    scaled = te.compute((40, 32), lambda i, j: te.sum(scale[i] * x[i, k] * w[0, k, j], axis=k), name="scaled")
+    assert "multi_level_tiling" in planned(x, w, scale, scaled).done.values()
+
+
 @pytest.mark.parametrize("words", [5000, 500])
 def test_rows_of_a_large_table_are_asked_for_ahead(words):
     table, word = te.placeholder((words, 64), name="table"), te.placeholder((300, 8), "int32", name="word")

@@ -20,7 +20,7 @@ PRODUCT = {
     "lanes": 16, "unrolled": 12, "vector_bytes": 64, "vector_fill": 1, "accumulators": 12, "independent_sums": 12, "recomputation": 512,
     "waste": 1, "loads_for_each_store": 0.67, "register_loads": 2.0**23 * 1.67, "code_size": 100,
     "bytes_loaded": 2.0**31, "bytes_stored": 2.0**29, "vector_stores": 2.0**23, "innermost_extent": 512, "traffic": 2.0**21,
-    "tasks": 64, "task_footprint": 2.0**18, "imbalance": 1, "regions": 2, "bytes_into_l1": 1e8, "bytes_into_l2": 5e6,
+    "tasks": 64, "task_footprint": 2.0**18, "shared_by_tasks": 2.0**20, "imbalance": 1, "regions": 2, "bytes_into_l1": 1e8, "bytes_into_l2": 5e6,
     "bytes_into_l3": 3e6,
 }  # fmt: skip
 CORE = Core(units=2, vector_bytes=64, l2=2 << 20, l3=32 << 20)
@@ -63,7 +63,7 @@ def test_seconds_are_those_of_a_good_product_on_two_cores():
         {"side_waits": 2.0**24},
         {"regions": 500},
         {"side_iterations": 1e7, "side_task_iterations": 1e7},
-        {"traffic": 2.0**24, "tasks": 4096},  # every task fetches its operands again
+        {"shared_by_tasks": 2.0**24, "tasks": 4096},  # every task fetches its operands again
         {"code_size": 100_000},
         {"unrolled": 1, "innermost_extent": 64},
     ],

@@ -89,7 +89,7 @@ CLOSE = {
     "traffic", "task_footprint", "inner_footprint", "row_footprint", "reuse", "reuse_distance",
     "bytes_into_l1", "bytes_into_l2", "bytes_into_l3", "l1_reuse", "l2_reuse", "l3_reuse", "l2_intensity",
     "memory_intensity", "private_bytes", "strided_loads", "gathered_loads", "side_strided_loads", "uncoalesced_loads",
-    "bank_conflicts", "row_pages", "crowded_rows",
+    "bank_conflicts", "row_pages", "crowded_rows", "shared_by_tasks",
 }  # fmt: skip
 
 
