@@ -33,7 +33,7 @@ from autosched.codegen.c_text import (
 from autosched.codegen.c_vector_memory import VectorMemory
 from autosched.codegen.dialects import NotVector
 from autosched.codegen.halves import Half
-from autosched.codegen.lanes import as_ramp, lane_of, line_of, pattern_of, piece_of
+from autosched.codegen.lanes import as_ramp, lane_of, line_of, one_side, pattern_of, piece_of
 from autosched.codegen.legalize import legal
 from autosched.codegen.storage import constant_bytes
 from autosched.codegen.together import Columns, is_as_large, pixels
@@ -476,11 +476,11 @@ def _select(v: VectorExpressions, e: Expr) -> Code:
     a, b = (v.value(arg, lanes) for arg in e.args[1:])
     if e.dtype.is_bool:
         a, b = v.masks(a, b)
-    if decides.dtype.lanes == 1 and not touches_memory(decides):
-        condition = v.x.value(decides)
-    elif decides.dtype.lanes == 1:  # by masks: compilers jump on what nothing foretells
+    if one_side(e):  # by masks: compilers would jump on what nothing foretells
         number = v.value(cast(f"int{dtype(a.ctype).bits}", decides), lanes)
         condition = replace(infix("!=", number, v.constant(0, number.ctype), number.ctype), mask=True)
+    elif decides.dtype.lanes == 1:
+        condition = v.x.value(decides)
     else:
         condition = v.widen_mask(v.value(decides, lanes), a.ctype)
     return replace(v.choose(condition, a, b), mask=e.dtype.is_bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autosched.ir.calls import touches_memory
 from autosched.ir.dtype import INT64
 from autosched.ir.expr import OPS, Expr, binary, broadcast, cast, const, is_const, is_index, make, ramp, variables
 from autosched.ir.visit import post_order
@@ -28,6 +29,16 @@ def piece_of(e: Expr, first: Expr, lanes: int) -> Expr:
             of = node.dtype.scalar.with_lanes(lanes)
             done[node] = make(node.op, of, tuple(done[a] for a in node.args), node.value)
     return done[e]
+
+
+def one_side(e: Expr) -> bool:
+    """Whether all lanes of a `select`, whose sides are evaluated both, take the same one, and data say which."""
+    condition = e.args[0]
+    return (
+        e.op == "select"
+        and (condition.dtype.lanes < e.dtype.lanes or condition.op == "broadcast")
+        and touches_memory(condition)
+    )
 
 
 def as_ramp(e: Expr) -> tuple[Expr, Expr] | None:

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 import llvmlite.binding as llvm
 
 from autosched.codegen.formulas import usual
-from autosched.codegen.lanes import line_of, pattern_of
+from autosched.codegen.lanes import line_of, one_side, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_dot import dot
 from autosched.codegen.llvm_math import inlined
@@ -183,9 +183,7 @@ class Expressions:
             case "broadcast":
                 return self.w.splat(self.value(e.args[0]), e.dtype.lanes)
             case "select":
-                agrees = e.args[0].dtype.lanes < e.dtype.lanes or e.args[0].op == "broadcast"
-                choose = self.w.blend if agrees and touches_memory(e.args[0]) else self.w.select
-                return choose(*(self.value(a) for a in e.args))
+                return (self.w.blend if one_side(e) else self.w.select)(*(self.value(a) for a in e.args))
             case "if_then_else":
                 return self._choose(e, *e.args)
             case "to_line":
