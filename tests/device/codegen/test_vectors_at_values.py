@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autosched import build, create_schedule, te
+from autosched.ir.dtype import SCALAR_DTYPES
 from autosched.runtime.c_compiler import find_compiler
 
 TARGETS = ["llvm", pytest.param("c", marks=pytest.mark.skipif(find_compiler() is None, reason="no C compiler"))]
@@ -40,3 +41,23 @@ def test_one_channel_and_then_all_of_them(target: str) -> None:
     got = build(s, target, args=[image, red, grey])(pixels)
     np.testing.assert_array_equal(got[0], pixels[:, 0] * 2)
     np.testing.assert_array_equal(got[1], pixels @ np.float32([1, 2, 4]))
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "opencl"])
+@pytest.mark.parametrize("of", SCALAR_DTYPES)
+@pytest.mark.parametrize("lanes", [8, 32])
+def test_vectors_chosen_by_an_element(target: str, of: str, lanes: int) -> None:
+    """All lanes take one side, by masks, and not with a jump on what nothing foretells."""
+    n = 12
+    x, y = te.placeholder((n, lanes), of, name="x"), te.placeholder((lanes,), of, name="y")
+    taken = te.placeholder((n,), "int8", name="taken")
+    c = te.compute((n, lanes), lambda i, j: te.select(taken[i] > 0, x[i, j], y[j]), name="c")
+    s = create_schedule(c)
+    s[c].vectorize("j")
+    rng = np.random.default_rng(2)
+    given = [rng.integers(0, 2, (n, lanes)).astype(of), rng.integers(0, 2, lanes).astype(of)]
+    which = rng.integers(-1, 2, n).astype("int8")
+    f = build(s, target, args=[x, y, taken, c])
+    if target == "llvm":
+        assert "llvm.vp.select" in f.get_source()
+    np.testing.assert_array_equal(np.asarray(f(*given, which)), np.where(which[:, None] > 0, *given))
