@@ -62,7 +62,7 @@ class Statements:
         """Emit `s`, below which the first `used` bytes of the workspace are taken."""
         match s:
             case S.Store():
-                self._store(s)
+                self._sequence([s], used)
             case S.For(kind="serial" | "parallel"):
                 self._for(s, used)
             case S.Seq(stmts=stmts):
@@ -110,7 +110,8 @@ class Statements:
                     self._store_transposed(group)
                     position += len(group.stores)
                 case None:
-                    self.emit(stmts[position], used)
+                    s = stmts[position]
+                    self._store(s) if isinstance(s, S.Store) else self.emit(s, used)
                     position += 1
 
     # -- stores -------------------------------------------------------------------------------

@@ -508,6 +508,20 @@ def test_columns_are_read_as_rows(shape: tuple[int, int], of: str) -> None:
     assert len(reads) == rows * (blocks + left)
 
 
+@pytest.mark.parametrize("columns", [5, 8, 11])
+def test_short_rows_that_one_store_reads_are_columns(columns: int) -> None:
+    """Sums of short rows, of which each lane has one."""
+    a, out = buffer("a", 16 * columns, "float32"), buffer("out", 16, "float32")
+    total = load(a, ramp(const(0), columns, 16))
+    for c in range(1, columns):
+        total = total + load(a, ramp(const(c), columns, 16))
+    function = Function("f", (a, out), (), Store(out, (ramp(const(0), 1, 16),), total), (1,))
+    x, sums = np.arange(16 * columns, dtype=np.float32) % 7, np.zeros(16, np.float32)
+    run(function, x, sums)
+    np.testing.assert_array_equal(sums, x.reshape(16, columns).sum(axis=1))
+    assert "insertelement" not in compile_function(function, Target.parse("llvm")).texts["source"]
+
+
 @pytest.mark.parametrize("order", [range(8), (0, 4, 2, 6, 1, 5, 3, 7), (7, 6, 5, 4, 3, 2, 1, 0)], ids=str)
 def test_columns_in_any_order_and_of_two_buffers(order) -> None:
     """Real and imaginary parts are stored in turns, and bits of an index may be read backwards."""
