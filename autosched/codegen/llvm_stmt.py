@@ -10,7 +10,16 @@ from autosched.codegen.llvm_expr import Expressions
 from autosched.codegen.llvm_memory import CACHE_LINE, MOSTLY_TRUE, Memory, transpose
 from autosched.codegen.llvm_text import Value, Writer, constant, memory_type, plus
 from autosched.codegen.storage import ALIGNMENT, THREAD_ALIGNMENT, Storage, constant_bytes
-from autosched.codegen.together import Interleaved, Transposed, interleaved, pixels, transposed
+from autosched.codegen.together import (
+    LEAST_CHANNELS,
+    WIDEST_STRIDE,
+    Columns,
+    Interleaved,
+    Transposed,
+    interleaved,
+    pixels,
+    transposed,
+)
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64
@@ -100,7 +109,8 @@ class Statements:
         while position < len(stmts):
             group = None  # stores from here on that are cheaper together
             if self.exprs.mask is None:
-                group = interleaved(stmts, position) or transposed(stmts, position)
+                group = interleaved(stmts, position) or transposed(stmts, position, LEAST_CHANNELS)
+                group = group or transposed(stmts, position)
             match group:
                 case Interleaved():
                     first = stmts[position]
@@ -126,13 +136,7 @@ class Statements:
         e = self.exprs
         e.begin_statement()
         for c in group.columns:
-            base = e.index(c.base)
-            rows = [
-                self.memory.load(c.buffer, plus(self.w, base, constant(i * c.stride, INT64)), len(c.loads))
-                for i in range(c.lanes)
-            ]
-            for load, column in zip(c.loads, transpose(self.w, rows), strict=True):
-                e.remember(load, column)
+            self._load_columns(c)
         for s in group.stores:
             self._store_value(s)
 
@@ -169,9 +173,18 @@ class Statements:
         """Load the channels of pixels at once, where all are read: LLVM knows how to take those apart."""
         if self.exprs.mask is None:
             for c in pixels(values):
-                whole = self.memory.load(c.buffer, self.exprs.index(c.base), c.stride * c.lanes)
-                for k, load in enumerate(c.loads):
-                    self.exprs.remember(load, self.w.shuffle(whole, [c.stride * i + k for i in range(c.lanes)]))
+                self._load_columns(c)
+
+    def _load_columns(self, c: Columns) -> None:
+        base = self.exprs.index(c.base)
+        if c.stride <= WIDEST_STRIDE:
+            whole = self.memory.load(c.buffer, base, c.stride * c.lanes)
+            columns = [self.w.shuffle(whole, [c.stride * i + k for i in range(c.lanes)]) for k in range(c.stride)]
+        else:
+            places = (plus(self.w, base, constant(i * c.stride, INT64)) for i in range(c.lanes))
+            columns = transpose(self.w, [self.memory.load(c.buffer, at, len(c.loads)) for at in places])
+        for load, column in zip(c.loads, columns, strict=True):
+            self.exprs.remember(load, column)
 
     def _store_value(self, s: S.Store) -> None:
         e, index = self.exprs, s.indices[0]

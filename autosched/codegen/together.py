@@ -66,7 +66,9 @@ class _Beside:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there are enough columns, and none is missing between the first and the last."""
+        """Whether there are enough columns, and none is missing between the first and the last: of a pixel, all."""
+        if self.stride <= WIDEST_STRIDE:
+            return len(self.columns) == self.stride
         return FEWEST <= len(self.columns) == max(self.columns) - min(self.columns) + 1
 
     def in_order(self) -> Columns:
@@ -74,9 +76,9 @@ class _Beside:
         return Columns(self.load.value, _line(loads[0])[0], self.stride, self.load.dtype.lanes, loads)
 
 
-def transposed(stmts: Sequence[Stmt], start: int) -> Transposed | None:
-    """The stores from `stmts[start]` on that read, with a stride, neighbouring columns: all those between the first and
-    the last, in any order, of one buffer or of several. None if there are none."""
+def transposed(stmts: Sequence[Stmt], start: int, least: int = WIDEST_STRIDE + 1) -> Transposed | None:
+    """The stores from `stmts[start]` on that read, with a stride of `least` or more, neighbouring columns: all those
+    between the first and the last, in any order, of one buffer or of several. None if there are none."""
     columns: list[_Beside] = []
     run: list[Store] = []
     stored: set[Buffer] = set()
@@ -84,11 +86,14 @@ def transposed(stmts: Sequence[Stmt], start: int) -> Transposed | None:
     found: Transposed | None = None
     for s in stmts[start : start + STORES_OF_SQUARE * WIDEST_BYTES]:
         store = _plain_store(s)
-        loads = [] if store is None else dict.fromkeys(_strided(store.value, WIDEST_STRIDE + 1))
+        loads = [] if store is None else dict.fromkeys(_strided(store.value, least))
         if store is None or not loads:
             break
         for c in loads:
-            widest = WIDEST_BYTES // c.dtype.scalar.bytes
+            stride = _line(c)[1]
+            if stride <= WIDEST_STRIDE and c.dtype.bytes < PART_BYTES:
+                return found
+            widest = stride if stride <= WIDEST_STRIDE else WIDEST_BYTES // c.dtype.scalar.bytes
             own = next(((x, at) for x in columns if (at := x.place(c, widest)) is not None), None)
             if own is None:
                 if found is not None:  # the next square

@@ -8,7 +8,20 @@ from collections.abc import Sequence
 from autosched.errors import AutoschedError, UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import both_ways, butterflies, gpu, inline, pairs, rows, scans, scatters, sums, tiles, turned
+from autosched.space.rules import (
+    both_ways,
+    butterflies,
+    gpu,
+    inline,
+    pairs,
+    pixels,
+    rows,
+    scans,
+    scatters,
+    sums,
+    tiles,
+    turned,
+)
 from autosched.space.rules.engine import Plan, Rule, Walk
 from autosched.space.space import SearchSpace, template_space, with_default
 from autosched.space.workload import Template, Workload
@@ -73,8 +86,8 @@ def cpu_rules() -> tuple[Rule, ...]:
         sums.bands_of_rows,
         sums.sums_of_columns,
         sums.reduction_in_place,
-        rows.whole_pixels,
-        rows.planes_of_pixels,
+        pixels.whole_pixels,
+        pixels.planes_of_pixels,
         rows.blocks_of_rows,
         turned.turned_tiles,
         rows.whole_rows,

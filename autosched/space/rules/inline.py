@@ -17,7 +17,8 @@ from autosched.schedule.stage import Stage
 from autosched.space import analysis
 from autosched.space.rules import sums
 from autosched.space.rules.engine import Place, Plan, rule
-from autosched.space.rules.rows import ROWS, limit_colliding_rows, loops_of_producer
+from autosched.space.rules.producers import loops_of_producer
+from autosched.space.rules.rows import ROWS, limit_colliding_rows
 from autosched.te.tensor import IterVar, Tensor
 
 #: Chains of inlined stages may read so many elements for one of theirs.

@@ -15,18 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, pairwise, takewhile
+from itertools import combinations, pairwise
 
 from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, is_const, is_index, variables
 from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import simplify
-from autosched.ir.visit import contains, post_order, substitute
+from autosched.ir.visit import post_order, substitute
 from autosched.schedule.stage import Loop, Stage
 from autosched.space import analysis
 from autosched.space.analysis import Access, long_lanes, powers
 from autosched.space.features.work import unclamped
-from autosched.space.rules import sums
 from autosched.space.rules.engine import Plan, fuse_all, rule
 from autosched.te.tensor import IterVar
 
@@ -53,33 +52,9 @@ def is_map(plan: Plan, stage: Stage) -> bool:
     return stage.is_injective and not analysis.is_opaque(stage) and bool(stage.axis)
 
 
-def steps_over_pixels(plan: Plan, stage: Stage) -> bool:
-    """Whether neighbouring pixels of several channels are made of pixels that are no neighbours."""
-    if (
-        not is_map(plan, stage)
-        or len(stage.axis) < 3
-        or not 1 < (analysis.length(stage.axis[-1]) or SHORT) <= analysis.MOST_CHANNELS
-        or len(mixed_channels(plan, stage)) > 1
-    ):
-        return False
-    return any(any(step not in (0, 1) for step in steps) for steps in _steps_of_pixels(stage))
-
-
-def _steps_of_pixels(stage: Stage) -> list[tuple[int | None, ...]]:
-    """The distances that indices move from a pixel to the next, for each read of channels, away from clamps."""
-    x, c = stage.axis[-2:]
-    reads = [a for a in analysis.accesses(stage) if a.mentions(x) and a.mentions(c)]
-    return [away_from_clamps(a, x).steps(x) for a in reads]
-
-
 def away_from_clamps(a: Access, axis: IterVar) -> Access:
     """A read as it is where no minimum or maximum along an axis keeps it inside of its tensor."""
     return replace(a, indices=tuple(unclamped(i, axis.var) for i in a.indices))
-
-
-def _has_pattern(plan: Plan, stage: Stage) -> bool:
-    """Whether pixels lie equally far apart wherever one is."""
-    return all(step is not None for steps in _steps_of_pixels(stage) for step in steps)
 
 
 @rule(when=is_map)
@@ -92,7 +67,7 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
     if _is_flat(stage):
         _one_row(plan, stage, types)
         return
-    outer, row, n = _row(stage, inner=_long_row(plan, stage))
+    outer, row, n = row_loops(stage, inner=_long_row(plan, stage))
     widths = long_lanes(plan.machine, types, n)
     # of results that are made of a row each, one is enough to do with a row while it is near
     widths = [1, *widths] if not outer and _is_made_of_rows(plan, stage) else widths
@@ -110,17 +85,22 @@ def whole_rows(plan: Plan, stage: Stage) -> None:
         stage.parallel(task)
         plan.offer(stage, task=task, block=block)
         return
-    _strips(plan, stage, outer, block, [*planes, lane], analysis.iterations(apart))
+    strips(plan, stage, outer, block, [*planes, lane], analysis.iterations(apart))
 
 
 def _is_plane(stage: Stage, axis: IterVar) -> bool:
-    """Whether the elements of a few planes are made in different ways: written out together, each is made in its own,
-    and what they share is loaded once.
+    """Whether the elements of a few planes are made in different ways, or of channels of the same pixels: written out
+    together, each is made in its own way, and what they share is loaded once.
 
     for k in 3: for y, x: C[k, y, x] = Y if k == 0 else ..   ->   for y, x.o: C[0, y, x.o] = Y; C[1, y, x.o] = ..
     """
     if not 1 < (analysis.length(axis) or LONG) <= MOST_WRITTEN_OUT:
         return False
+    if analysis.has_fewer([axis], analysis.MOST_CHANNELS + 1) and any(
+        a.is_contiguous(axis) and away_from_clamps(a, stage.axis[-1]).steps(stage.axis[-1])[-2:] == (1, 0)
+        for a in analysis.accesses(stage)
+    ):
+        return True
     conditions = (e.args[0] for e in post_order(stage.body) if e.op in CHOICES)
     return any(variables(condition) == {axis.var} for condition in conditions)
 
@@ -138,34 +118,6 @@ def _is_made_of_rows(plan: Plan, stage: Stage) -> bool:
             seen.add(source)
             waiting.append(source)
     return False
-
-
-@rule(when=steps_over_pixels)
-def whole_pixels(plan: Plan, stage: Stage) -> None:
-    """Pixels of few channels that are made of pixels elsewhere: vectors that end where a pixel does, or pixel by pixel.
-
-    There are as many such vectors as channels. Pixel by pixel, the places it is made of are computed once for all
-    channels.
-
-    for x: for c: C[x, c] = A[2*x, c]   ->   for x.o: unroll p in 3: C[x.o*192 + p*64 : .. + 64] = A[the same pattern]
-                                             for x: unroll c: C[x, c] = A[2*x, c]
-    """
-    types = types_of(stage)
-    *outer, x, c = (stage.roots[a] for a in stage.axis)
-    channels, n = analysis.length(stage.axis[-1]), analysis.points(stage.axis[-2:])
-    ways = ["vectors"] if _has_pattern(plan, stage) else ["one by one", "vectors"]
-    if plan.choose(stage, "pixels", ways) == "vectors":
-        lanes = plan.knob(stage, "lanes", long_lanes(plan.machine, types, n))
-        block, part = stage.split(stage.fuse(x, c), factor=lanes * channels)
-        inside = [*stage.split(part, factor=lanes)]
-        stage.unroll(inside[0])
-        stage.vectorize(inside[1])
-    else:
-        block, near = stage.split(x, factor=plan.knob(stage, "near", (1, 2, 4, 8)))
-        inside = [near, c]
-        stage.unroll(near)
-        stage.unroll(c)
-    _strips(plan, stage, outer, block, inside)
 
 
 def runs(stage: Stage) -> list[list[IterVar]]:
@@ -187,88 +139,10 @@ def runs(stage: Stage) -> list[list[IterVar]]:
     return found
 
 
-def mixed_channels(plan: Plan, stage: Stage) -> list[IterVar]:
-    """The innermost axes that are the few channels of a pixel, or the elements of a little matrix, if these are made in
-    different ways, or of other ones: lanes along a row would differ then. Else none."""
-    if not is_map(plan, stage):
-        return []
-    inner = [*takewhile(lambda a: 1 < (analysis.length(a) or LONG) <= analysis.MOST_CHANNELS, stage.axis[:0:-1])]
-    inner = inner[1::-1]  # of more axes than two, the outer ones are loops
-    if len(inner) > 1 and _are_elements(stage, inner):
-        return inner
-    return inner[-1:] if mixes_channels(plan, stage) else []
-
-
-def _are_elements(stage: Stage, axes: list[IterVar]) -> bool:
-    """Whether a condition or a division asks which element of a little matrix it is, or some of what it is made of has
-    rows and some has columns."""
-    own = {a.var for a in axes}
-    for e in post_order([*stage.body, *(i for a in analysis.accesses(stage) for i in a.indices)]):
-        if e.op in (*CHOICES, "floordiv", "floormod") and own & variables(e.args[0]):
-            return True
-    found = {frozenset(a.var for a in axes if read.mentions(a)) for read in analysis.accesses(stage)}
-    return any(not (x <= y or y <= x) for x, y in combinations(found, 2))
-
-
-def mixes_channels(plan: Plan, stage: Stage) -> bool:
-    """Whether the innermost axis is such; it looks through stages that are not settled yet, and of which each element
-    is used once."""
-    if not is_map(plan, stage) or len(stage.axis) < 2:
-        return False
-    waiting = [(stage, stage.axis[-2], stage.axis[-1])]
-    seen = {stage}
-    while waiting:
-        reader, x, c = waiting.pop()
-        if not 1 < (analysis.length(c) or SHORT) <= analysis.MOST_CHANNELS:
-            continue
-        if _is_decided_by(reader, c):
-            return True
-        for a in analysis.accesses(reader):
-            source = reader.schedule.stage(a.tensor)
-            if a.mentions(x) != a.mentions(c):
-                return True
-            if (
-                a.mentions(c)
-                and a.dimension(c) == len(a.indices) - 1 > 0
-                and source not in seen
-                and source.is_injective
-                and analysis.recomputed_by_pixel(source) <= 1
-            ):
-                seen.add(source)
-                waiting.append((source, source.axis[-2], source.axis[-1]))
-    return False
-
-
-def _is_decided_by(stage: Stage, axis: IterVar) -> bool:
+def is_decided_by(stage: Stage, axis: IterVar) -> bool:
     """Whether a condition in the expressions of a stage asks for the place along an axis."""
     decisions = (e.args[0] for e in post_order(stage.body) if e.op in CHOICES)
     return any(axis.var in variables(condition) for condition in decisions)
-
-
-@rule(when=lambda plan, stage: bool(mixed_channels(plan, stage)))
-def planes_of_pixels(plan: Plan, stage: Stage) -> None:
-    """Pixels whose channels differ: a vector of pixels for each channel, which are stored interleaved.
-
-    for x: for c: C[x, c] = f(A[x, 0], A[x, 1], c)   ->   for x.o: unroll c: C[x.o*16 : x.o*16+16, c] = f(.., c)
-    """
-    *outer, x = stage.axis[: -len(mixed_channels(plan, stage))]
-    channels = [stage.roots[c] for c in stage.axis[len(outer) + 1 :]]
-    widths = long_lanes(plan.machine, types_of(stage), analysis.length(x))
-    if len(channels) > 1:  # many vectors at once, interleaved by shuffles: of narrow ones there are fewer
-        widths = sorted({max(2, widths[0] // 4), max(2, widths[0] // 2)})
-    block, lane = stage.split(stage.roots[x], factor=plan.knob(stage, "lanes", widths))
-    stage.reorder(block, *channels, lane)
-    for c in channels:
-        stage.unroll(c)
-    stage.vectorize(lane)
-    if outer:
-        written_out = analysis.iterations(stage.axis[-len(channels) :])
-        _strips(plan, stage, [stage.roots[a] for a in outer], block, [*channels, lane], written_out)
-    elif len(channels) > 1:
-        task, _ = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
-        stage.parallel(task)
-    else:
-        stage.parallel(block)
 
 
 def _lies_in_blocks(plan: Plan, stage: Stage) -> bool:
@@ -300,7 +174,7 @@ def blocks_of_rows(plan: Plan, stage: Stage) -> None:
     if walks:
         block, lane = stage.split(part, factor=lanes)
         stage.vectorize(lane)
-        _strips(plan, stage, [*outer, along], block, [lane])
+        strips(plan, stage, [*outer, along], block, [lane])
         return
     block, lane = stage.split(along, factor=lanes)
     stage.reorder(block, part, lane)
@@ -326,13 +200,13 @@ def _whole_periods(plan: Plan, stage: Stage, outer: list[Loop], row: Loop, perio
 def _blocks_of_a_row(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop]) -> None:
     """Strips of rows, or tasks of blocks where there is one row."""
     if outer:
-        _strips(plan, stage, outer, block, inside)
+        strips(plan, stage, outer, block, inside)
     else:
         task, _ = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
         stage.parallel(task)
 
 
-def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop], written_out: int = 1) -> None:
+def strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: list[Loop], written_out: int = 1) -> None:
     """Tasks of strips of rows, each walked block after block; `inside` is a block, of which so much is written out."""
     *outer, y = outer
     axis = next((a for a in stage.axis if stage.roots[a] is y), stage.axis[-1])  # or a part of the last one
@@ -340,7 +214,7 @@ def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: li
     strip, line = stage.split(y, factor=plan.knob(stage, "rows", ROWS if shares else (1, 2, 4)))
     task, strip = stage.split(strip, factor=plan.knob(stage, "strips", powers(1, 32)))
     if shares:
-        _limit_written_out(plan, stage, types_of(stage), written_out)
+        limit_written_out(plan, stage, types_of(stage), written_out)
         limit_colliding_rows(plan, stage)
         stage.reorder(*outer, task, strip, block, line, *inside)
         stage.unroll(line)
@@ -352,7 +226,7 @@ def _strips(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, inside: li
     plan.offer(stage, task=task, strip=strip, **({"block": block} if in_vectors else {}))
 
 
-def _limit_written_out(plan: Plan, stage: Stage, types: list[DType], planes: int = 1) -> None:
+def limit_written_out(plan: Plan, stage: Stage, types: list[DType], planes: int = 1) -> None:
     """The rows of a strip that are written out, in some planes, each some vectors wide, must stay few."""
     lanes, rows = (plan.knob_of(stage, what) for what in ("lanes", "rows"))
     widest = max(t.bytes for t in types)
@@ -405,69 +279,6 @@ def _bytes(stage: Stage) -> int:
     return (analysis.points(stage.axis) or 0) * stage.tensor.dtype.bytes
 
 
-def loops_of_producer(plan: Plan, stage: Stage) -> None:
-    """The loops of a stage that is computed for others: vectors along its rows, threads if it is at the root."""
-    if stage.reduce_axis:
-        sums.reduce_rows(plan, stage)
-        return
-    if not stage.axis:
-        return
-    types = types_of(stage)
-    at_root = stage.attach.kind == "root"
-    host = stage.attach.stage
-    if host is not None and not at_root and len(stage.axis) < len(host.axis) - _has_channels(host):
-        return  # a few elements, one for each row
-    channel = [stage.roots[c] for c in mixed_channels(plan, stage)]
-    if channel:
-        *outer, row = (stage.roots[a] for a in stage.axis[: -len(channel)])
-        n = analysis.length(stage.axis[len(outer)])
-    else:
-        outer, row, n = _row(stage)
-    widths = long_lanes(plan.machine, types, n)
-    # the interior of a row that is copied as it is, its borders aside, is best left to LLVM as one loop
-    widths = [1, *widths] if _is_padding(stage) else widths
-    vector, lane = stage.split(row, factor=plan.knob(stage, "lanes", widths))
-    if at_root and outer and not channel and neighbours_share(stage, stage.axis[len(outer) - 1]):
-        _strips_of_producer(plan, stage, outer, vector, lane)
-        return
-    if channel:  # what all channels of a vector of pixels are made of is computed once
-        stage.reorder(vector, *channel, lane)
-    for c in channel:
-        stage.unroll(c)
-    stage.vectorize(lane)
-    if at_root:
-        row = fuse_all(stage, outer) if outer else vector
-        stage.parallel(row)
-        if outer:
-            plan.offer(stage, row=row)
-
-
-def _strips_of_producer(plan: Plan, stage: Stage, outer: list[Loop], block: Loop, lane: Loop) -> None:
-    """The loops of a stage before its readers whose rows share elements: a few rows written out, in tasks of some."""
-    *outer, y = outer
-    n = analysis.length(stage.axis[len(outer)])
-    several = min(STRIPS_OF_TASK, max(1, (n or LONG) // (4 * plan.target.num_threads * FEW_ROWS[-1])))
-    strip, line = stage.split(y, factor=plan.knob(stage, "rows", FEW_ROWS))
-    task, strip = stage.split(strip, factor=several)
-    stage.reorder(*outer, task, strip, block, line, lane)
-    stage.unroll(line)
-    stage.vectorize(lane)
-    stage.parallel(fuse_all(stage, [*outer, task]))
-    plan.offer(stage, row=strip)
-    _limit_written_out(plan, stage, types_of(stage))
-    limit_colliding_rows(plan, stage)
-
-
-def _has_channels(stage: Stage) -> bool:
-    """Whether its rows are of pixels, not of single elements."""
-    return analysis.has_fewer(stage.axis[-1:], analysis.MOST_CHANNELS + 1)
-
-
-def _is_padding(stage: Stage) -> bool:
-    """Whether elements are copied, or filled in, as a condition says."""
-    return analysis.only_copies(stage) and contains(stage.body, "if_then_else")
-
-
 def _long_row(plan: Plan, stage: Stage) -> int:
     """How many innermost axes, which are one axis of all that is read, make a long row: most of a vector at the end of
     a short one would be a rest. Enough rows are left for all threads, and producers keep the rows that they have."""
@@ -487,7 +298,7 @@ def _has_producers(stage: Stage) -> bool:
     return any(not source.is_placeholder and not source.is_output for source in sources)
 
 
-def _row(stage: Stage, axes: Sequence[IterVar] = (), inner: int = 0) -> tuple[list[Loop], Loop, int | None]:
+def row_loops(stage: Stage, axes: Sequence[IterVar] = (), inner: int = 0) -> tuple[list[Loop], Loop, int | None]:
     """Of the loops over some axes, or all, the outer ones, the innermost ones as one that is long enough for vectors,
     and how long that is."""
     axes = axes or stage.axis
@@ -509,7 +320,7 @@ def in_vectors(
     """Vectors along the row of some axes; the loops over the others, and that over the vectors of a row. Their lanes
     are those of all stages that are `alike`, by a knob of their `owner`: where borders are asked for, so many that most
     vectors of a row do not."""
-    outer, row, n = _row(stage, axes)
+    outer, row, n = row_loops(stage, axes)
     types = {t for x in alike for t in types_of(x)}
     widths = long_lanes(plan.machine, sorted(types, key=str), n)
     if n is not None and any(map(_asks_along_rows, alike)):
@@ -525,7 +336,7 @@ def _asks_along_rows(stage: Stage) -> bool:
     waiting, seen = [stage], {stage}
     while waiting:
         reader = waiting.pop()
-        if not reader.axis or _is_decided_by(reader, reader.axis[-1]):
+        if not reader.axis or is_decided_by(reader, reader.axis[-1]):
             return bool(reader.axis)
         for a in analysis.accesses(reader):
             if None in a.steps(reader.axis[-1]):
