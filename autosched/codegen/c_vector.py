@@ -97,8 +97,14 @@ class VectorExpressions(VectorMemory):
             index = ramp(binary("add", base, const(first)), 1, lanes)
             if not self.d.anywhere and not self.aligned(buffer, index, lanes):
                 raise NotVector
-            each = [self.element(values[k % count], k // count) for k in range(first, first + lanes)]
-            yield self._written(buffer, index, lanes, self._listed(each, of).text)
+            if self.d.shuffled and all(dtype(v.ctype) == of and not v.mask for v in values):
+                places = [k % count * lanes + k // count for k in range(first, first + lanes)]
+                turns = self.x.helpers.taken(places, range(0, count * lanes, lanes), of)
+                text = f"{turns}({', '.join(v.text for v in values)})"
+            else:
+                each = [self.element(values[k % count], k // count) for k in range(first, first + lanes)]
+                text = self._listed(each, of).text
+            yield self._written(buffer, index, lanes, text)
 
     def pixels(self, roots: Sequence[Expr]) -> Iterator[Columns]:
         """Loads in the expressions that are worth loading whole, on devices whose vectors lie anywhere."""
