@@ -508,6 +508,24 @@ def test_columns_are_read_as_rows(shape: tuple[int, int], of: str) -> None:
     assert len(reads) == rows * (blocks + left)
 
 
+@pytest.mark.parametrize("channels", [3, 4])
+def test_channels_that_several_stores_read_are_loaded_once(channels: int) -> None:
+    """Pixels to planes: the channels of all lanes are one load."""
+    a, out = buffer("a", 16 * channels, "uint8"), buffer("out", 16 * channels, "uint8")
+    stores = [
+        Store(out, (ramp(const(16 * c), 1, 16),), load(a, ramp(const(c), channels, 16)) + const(c, "uint8"))
+        for c in range(channels)
+    ]
+    function = Function("f", (a, out), (), Seq(tuple(stores)), (1,))
+    x, planes = np.arange(16 * channels, dtype=np.uint8), np.zeros(16 * channels, np.uint8)
+    run(function, x, planes)
+    np.testing.assert_array_equal(
+        planes.reshape(channels, 16), x.reshape(16, channels).T + np.arange(channels)[:, None]
+    )
+    text = compile_function(function, Target.parse("llvm")).texts["source"]
+    assert text.count(" = load <") == 1 and "insertelement" not in text
+
+
 @pytest.mark.parametrize("columns", [5, 8, 11])
 def test_short_rows_that_one_store_reads_are_columns(columns: int) -> None:
     """Sums of short rows, of which each lane has one."""
