@@ -220,6 +220,11 @@ class Memory:
         """Whether masked loads of such elements are made of a question and a load for each lane."""
         return not self.w.module.abilities.masks and buffer.dtype.bytes < 4
 
+    def gathers_at_once(self, buffer: Buffer) -> bool:
+        """Whether lanes from anywhere are one instruction that leaves out those that a mask does: else each of them is
+        a question and a load."""
+        return self.w.module.abilities.masks and buffer.dtype.bytes >= 4
+
     def load_line(self, buffer: Buffer, base: Value, stride: int, lanes: int, mask: Value | None) -> Value:
         """Lanes at base, base + stride, ...; all elements between the first and the last are in bounds."""
         of = buffer.dtype.with_lanes(lanes)

@@ -206,6 +206,7 @@ def test_untaken_loads_do_not_run() -> None:
         "masked",
         "strided",
         "extended",
+        "looked_up",
     ]
 
 
@@ -247,6 +248,24 @@ def test_what_lies_between_what_was_read_is_read_for_all(before: int, after: int
     run(f, x, got)
     sums = x[18 + before :][:8] + x[18 + after :][:8]
     np.testing.assert_array_equal(got, np.where(sums > 20, x[18:26], 7))
+
+
+@pytest.mark.parametrize("of", ["uint8", "int16", "float32"])
+@pytest.mark.parametrize("known", [True, False])
+def test_lanes_of_a_border_are_read_for_all(of: str, known: bool) -> None:
+    """A border's lanes are shuffled out of whole vectors, also where a condition chooses some of them: each would be a
+    question and a load. Of an array whose length is not known, they are there if their neighbours were read."""
+    n, lanes = 40 if known else var("n", role="size"), 16
+    a, out = Buffer("a", (const(n) if known else n,), dtype(of)), buffer("out", lanes, of)
+    at = ramp(const(0, "int64"), 1, lanes)
+    zero = broadcast(const(0, "int64"), lanes)
+    border = load(a, make("max", at.dtype, (at - broadcast(const(1, "int64"), lanes), zero)))
+    condition = load(a, at) > broadcast(const(20, of), lanes)
+    f = Function("f", (a, out), () if known else (n,), Store(out, (at,), if_then_else(condition, border, 7)), (1,))
+    assert "llvm.masked" not in text_of(compile_function(f, Target.parse("llvm")), "llvm")
+    x, got = numbers(40, of), np.zeros(lanes, of)
+    run(f, x, got)
+    np.testing.assert_array_equal(got, np.where(x[:lanes] > 20, x[np.maximum(np.arange(lanes) - 1, 0)], 7))
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of x86 CPUs")
