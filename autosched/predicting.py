@@ -74,6 +74,7 @@ def foreseen(
 def likely_sizes(w: Workload) -> dict[str, int]:
     """Lengths of dimensions of which nothing is known. What nothing would be left of others by is a window.
 
+    >>> from autosched import te
     >>> n, width = te.var("n"), te.var("width")
     >>> x, k = te.placeholder((n,), name="x"), te.reduce_axis((0, width), name="k")
     >>> sums = te.compute((n - width + 1,), lambda i: te.sum(x[i + k], axis=k), name="sums")
