@@ -262,6 +262,9 @@ class Memory:
             parts = [distances[i : i + count] for i in range(0, lanes, count)]
             if count <= register and all(max(p) - min(p) < 2 * register for p in parts):
                 break
+        if count < MIN_PATTERN and lanes > register and lanes % register:  # lanes more, which are not looked at, divide
+            more = self.load_pattern(buffer, base, [*distances, *[distances[-1]] * (-lanes % register)])
+            return None if more is None else self.w.part(more, 0, lanes)
         if count < MIN_PATTERN:
             return self._stretches(buffer, base, distances)
         # of neighbours but for a few at an end

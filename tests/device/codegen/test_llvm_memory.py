@@ -28,7 +28,7 @@ from autosched.ir.expr import (
     select,
     var,
 )
-from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq, Stmt, Store, load
+from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Let, Seq, Stmt, Store, load
 from autosched.runtime import load as load_kernel
 from autosched.target import Target
 
@@ -731,3 +731,17 @@ def test_sums_that_a_loop_goes_on_with_are_stored_whole() -> None:
         "source"
     ]
     assert "masked.store" not in text
+
+
+def test_results_of_tuples_that_steps_go_on_with_are_stored_whole() -> None:
+    """As those of arg-max: what comes next is computed of several results before any of them is stored."""
+    a, out, i = buffer("a", 9 * 15, "float32"), buffer("out", 15, "float32"), var("i", role="loop")
+    lanes, next_ = ramp(const(0), 1, 15), var("next", dtype("float32").with_lanes(15), role="let")
+    step = make("max", next_.dtype, (load(out, lanes), load(a, ramp(i * 15, 1, 15))))
+    steps = For(i, const(0), const(9), "serial", Let(next_, step, Store(out, (lanes,), next_)))
+    body = Seq((Store(out, (lanes,), broadcast(const(-1.0, "float32"), 15)), steps))
+    f = Function("f", (a, out), (), body, (1,))
+    assert "masked.store" not in compile_function(f, Target.parse("llvm -mcpu=skylake-avx512")).texts["source"]
+    x, got = numbers(9 * 15, "float32"), np.zeros(15, "float32")
+    run(f, x, got)
+    np.testing.assert_array_equal(got, x.reshape(9, 15).max(axis=0))
