@@ -25,9 +25,11 @@ from typing import Any
 
 from autosched.choosing import Foreseen, Short, Usual, choices_by_model
 from autosched.deadline import TooLate, within
-from autosched.errors import AutoschedError, Fields, Form, ScheduleError, UsageError, parse_json, with_line
+from autosched.errors import AutoschedError, BuildError, Fields, Form, ScheduleError, UsageError, parse_json, with_line
 from autosched.garbage import few_collections
 from autosched.ir.attached import attach
+from autosched.ir.dims import dim_of, evaluate_dim
+from autosched.ir.expr import as_expr
 from autosched.places import cache_folder, package_digest, write_whole
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.schedule.renaming import names_of
@@ -42,8 +44,9 @@ from autosched.te.tensor import Graph
 LIMIT_S, PATIENT_LIMITS = 3.0, 3
 #: Operations of a program that is long, inputs among them: one twice as long has twice the time, which is the most.
 LONG, LONGER = 80, 2.0
-#: Length of a dimension that nobody has given. Asking the workload for inputs may load a file.
-USUAL_SIZE = 1024
+#: Length of a dimension that nobody has given, and of one that shortens another one, as a window does. Asking the
+#: workload for inputs may load a file.
+USUAL_SIZE, USUAL_WINDOW = 1024, 32
 #: Seconds after which it is tried again where there was no time.
 AGAIN_S = 86_400.0
 #: Share of the time that was computed in at least; with less, others had the machine, and the answer is not kept.
@@ -63,9 +66,29 @@ def foreseen(
 
     Dimensions that `sizes` does not tell may be short at some calls, for which the choice may have others.
     """
-    at = dict.fromkeys(w.size_names(), USUAL_SIZE) | w.usual_sizes() | dict(sizes or {})
+    at = likely_sizes(w) | w.usual_sizes() | dict(sizes or {})
     unknown = [name for name in at if name not in (sizes or {})]
     return _remembered(w, target, device, at, unknown, None, limit_s)
+
+
+def likely_sizes(w: Workload) -> dict[str, int]:
+    """Lengths of dimensions of which nothing is known. What nothing would be left of others by is a window.
+
+    >>> from autosched import te
+    >>> n, width = te.var("n"), te.var("width")
+    >>> x, k = te.placeholder((n,), name="x"), te.reduce_axis((0, width), name="k")
+    >>> sums = te.compute((n - width + 1,), lambda i: te.sum(x[i + k], axis=k), name="sums")
+    >>> likely_sizes(Workload("moving", (x, sums)))
+    {'n': 1024, 'width': 32}
+    """
+    at = dict.fromkeys(w.size_names(), USUAL_SIZE)
+    for length in dict.fromkeys(as_expr(d) for t in w.args for d in t.shape):
+        with suppress(BuildError, KeyError):  # no dimension of arrays, or of a number that is no length
+            dim = dim_of(length)
+            if evaluate_dim(dim, at) <= 1:
+                windows = [n for n in at if evaluate_dim(dim, at | {n: USUAL_WINDOW}) > 1]
+                at |= dict.fromkeys(windows, USUAL_WINDOW)
+    return at
 
 
 def foreseen_short(

@@ -86,6 +86,19 @@ def pattern_of(e: Expr) -> tuple[Expr, list[int]] | None:
     return None if distances is None else (const(0, e.dtype.scalar), distances)
 
 
+def is_known(e: Expr) -> bool:
+    """Whether lanes are at known distances from each other."""
+    return line_of(e) is not None or pattern_of(e) is not None
+
+
+def reach_of(e: Expr) -> tuple[Expr, int, int] | None:
+    """(base, distance of the first lane from it, that of the last one) of indices at known distances; lanes may lie
+    in any order."""
+    line = line_of(e)
+    found = pattern_of(e) if line is None else (line[0], [0, (e.dtype.lanes - 1) * line[1]])
+    return None if found is None else (found[0], min(found[1]), max(found[1]))
+
+
 def _numbers(e: Expr) -> list[int] | None:
     """The lanes of a vector of integers that mentions no variables."""
     if variables(e):

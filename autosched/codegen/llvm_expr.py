@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 import llvmlite.binding as llvm
 
 from autosched.codegen.formulas import usual
-from autosched.codegen.lanes import line_of, one_side, pattern_of
+from autosched.codegen.lanes import is_known, line_of, one_side, pattern_of
 from autosched.codegen.legalize import HALF_ARITHMETIC, legal
 from autosched.codegen.llvm_dot import dot
 from autosched.codegen.llvm_math import inlined
@@ -32,7 +32,7 @@ from autosched.codegen.llvm_ops import (
 )
 from autosched.codegen.llvm_text import Scoped, Value, Writer, constant, memory_type, register_type, typed
 from autosched.codegen.signature import PACKED_PREFIX
-from autosched.codegen.together import distance, is_as_large
+from autosched.codegen.together import is_as_large, sides_of
 from autosched.codegen.value_range import ValueRanges
 from autosched.errors import BuildError
 from autosched.ir.calls import Callee, touches_memory
@@ -41,7 +41,7 @@ from autosched.ir.expr import OPS, Expr, const, is_const, is_index, logical_and
 from autosched.ir.ops import COMPARISONS
 from autosched.ir.ranges import Ranges
 from autosched.ir.simplify import conjuncts
-from autosched.ir.visit import needed_by_both
+from autosched.ir.visit import needed_by_both, post_order
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result
@@ -339,9 +339,10 @@ class Expressions:
                 f"{e.value.name} is indexed by {len(e.args)} numbers", asked=repr(e), legal="flatten the buffers first"
             )
         index = e.args[0]
-        if self.mask is not None and (e.dtype.lanes == 1 or line_of(index) is not None):
+        at_once = not is_known(index) and self.memory.gathers_at_once(e.value)
+        if self.mask is not None and (e.dtype.lanes == 1 or not at_once):
             # what no lane needs may be read, and may be read once before a loop
-            if self._is_inside(e) or self._is_between(e):
+            if all(self._is_inside(x) or self._is_between(x) for x in post_order(e) if x.op == "load"):
                 with self._unmasked():
                     return self.value(e)
             if e.dtype.lanes == 1:
@@ -372,18 +373,11 @@ class Expressions:
         return is_const(n) and not e.value.strides and places.low >= 0 and places.high < int(n.value)
 
     def _is_between(self, e: Expr) -> bool:
-        """Whether neighbours on both sides of what is loaded have been, or it lies in what has: memory is there, and in
-        a buffer as large, too."""
-        before = after = False
-        for other, mask in self._loaded:
-            if other.op == "load" and is_as_large(e.value, other.value) and mask == _ref(None):
-                line, own = line_of(other.args[0]), line_of(e.args[0])
-                if line is not None and own is not None and line[1] in (0, 1) and own[1] in (0, 1):
-                    start = distance(line[0], own[0])
-                    behind = (e.dtype.lanes - 1) * own[1] - (other.dtype.lanes - 1) * line[1]
-                    before = before or (start is not None and start >= 0)
-                    after = after or (start is not None and start + behind <= 0)
-        return before and after
+        """Whether places on both sides of what is loaded have been, or it lies in what has: memory is there, and in a
+        buffer as large, too."""
+        whole = (x for x, mask in self._loaded if x.op == "load" and mask == _ref(None))
+        sides = [sides_of(e.args[0], x.args[0]) for x in whole if is_as_large(e.value, x.value)]
+        return any(before for before, _ in sides) and any(after for _, after in sides)
 
     def _load_if_any(self, e: Expr, mask: Value) -> Value:
         """Load a scalar that all lanes share, if one of them needs it."""

@@ -220,6 +220,11 @@ class Memory:
         """Whether masked loads of such elements are made of a question and a load for each lane."""
         return not self.w.module.abilities.masks and buffer.dtype.bytes < 4
 
+    def gathers_at_once(self, buffer: Buffer) -> bool:
+        """Whether lanes from anywhere are one instruction that leaves out those that a mask does: else each of them is
+        a question and a load."""
+        return self.w.module.abilities.masks and buffer.dtype.bytes >= 4
+
     def load_line(self, buffer: Buffer, base: Value, stride: int, lanes: int, mask: Value | None) -> Value:
         """Lanes at base, base + stride, ...; all elements between the first and the last are in bounds."""
         of = buffer.dtype.with_lanes(lanes)
@@ -257,6 +262,9 @@ class Memory:
             parts = [distances[i : i + count] for i in range(0, lanes, count)]
             if count <= register and all(max(p) - min(p) < 2 * register for p in parts):
                 break
+        if count < MIN_PATTERN and lanes > register and lanes % register:  # lanes more, which are not looked at, divide
+            more = self.load_pattern(buffer, base, [*distances, *[distances[-1]] * (-lanes % register)])
+            return None if more is None else self.w.part(more, 0, lanes)
         if count < MIN_PATTERN:
             return self._stretches(buffer, base, distances)
         # of neighbours but for a few at an end

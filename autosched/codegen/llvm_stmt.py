@@ -208,7 +208,7 @@ class Statements:
             elif s.streaming and line[1] == 1 and e.mask is None:
                 self.memory.stream(s.buffer, e.index(line[0]), value)
             else:
-                is_sum = any(x.op == "load" and x.value is s.buffer and x.args[0] is index for x in post_order(s.value))
+                is_sum = (s.buffer, index) in self.storage.gone_on_with
                 self.memory.store_line(s.buffer, e.index(line[0]), line[1], value, e.mask, is_sum=is_sum)
 
     # -- control flow -------------------------------------------------------------------------

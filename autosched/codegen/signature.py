@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from autosched.errors import ArgumentError, ArgumentTypeError, BuildError, Fields, Form
-from autosched.ir.dims import COMPARE, Dim, check_dim, dim_of, evaluate_dim, format_dim, solve, solve_dim
+from autosched.ir.dims import COMPARE, Dim, check_dim, dim_of, evaluate_dim, format_dim, solve, solve_dim, with_known
 from autosched.ir.dtype import dtype
 from autosched.ir.expr import Expr
 from autosched.ir.printer import is_name
@@ -244,10 +244,14 @@ class Signature:
                 if isinstance(dim, list):
                     told.append((4 if shape[axis] > 1 else 5, dim, step, (param, axis, shape)))
         told += [(2, ["size", p.name], value, (p, 0, ())) for p, value in numbers]
-        for _, dim, value, where in sorted(told, key=lambda t: t[0]):
-            found = solve(dim, value)
-            if found is not None and found[0] not in sizes:
-                sizes[found[0]], origin[found[0]] = found[1], where
+        told.sort(key=lambda t: t[0])
+        known = -1
+        while known < len(sizes) < len(self.sizes):  # a length of two sizes tells one when the other is known
+            before, known = {} if known < 0 else dict(sizes), len(sizes)
+            for _, dim, value, where in told:
+                found = solve(with_known(dim, before), value)
+                if found is not None and found[0] not in sizes:
+                    sizes[found[0]], origin[found[0]] = found[1], where
         for param, _, _ in given:  # a length of 1 that nothing else tells is the length
             for dim in param.shape if param.broadcasts else ():
                 if isinstance(dim, list) and dim[0] == "size":
@@ -258,7 +262,7 @@ class Signature:
             raise ArgumentError(
                 f"the size {missing[0]!r} cannot be read off the shapes that were passed",
                 asked=self.name,
-                legal=f"pass the outputs as well; signature: {self}",
+                legal=f"{'' if len(given) == len(self.params) else 'pass the outputs as well; '}signature: {self}",
             )
         return {name: sizes[name] for name in self.sizes}, origin
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from autosched.ir.expr import Expr
-from autosched.ir.stmt import Allocate, Buffer, For, Stmt, Store, children, walk
+from autosched.ir.stmt import Allocate, Buffer, For, Stmt, Store, all_expressions, children, walk
+from autosched.ir.visit import post_order
 
 #: stack bytes that one function may use for buffers; threads of OpenMP have small stacks
 STACK_BYTES = 64 * 1024
@@ -24,11 +25,13 @@ THREAD_ALIGNMENT = 128
 
 @dataclass
 class Storage:
-    """The place of each buffer. `overlaps`: pairs in the workspace that may share addresses."""
+    """The place of each buffer. `overlaps`: pairs in the workspace that may share addresses. `gone_on_with`: vectors
+    that some statement reads at the place where it or another one stores them."""
 
     on_stack: set[Buffer] = field(default_factory=set)
     in_workspace: set[Buffer] = field(default_factory=set)
     overlaps: set[frozenset[Buffer]] = field(default_factory=set)
+    gone_on_with: frozenset[tuple[Buffer, Expr]] = frozenset()
 
 
 def plan_storage(body: Stmt) -> Storage:
@@ -36,6 +39,8 @@ def plan_storage(body: Stmt) -> Storage:
     storage = Storage()
     _plan(body, storage, [STACK_BYTES], in_parallel=False)
     _collect_overlaps(body, storage)
+    loads = (e for e in post_order(all_expressions(body)) if e.op == "load" and e.dtype.lanes > 1)
+    storage.gone_on_with = frozenset((e.value, e.args[0]) for e in loads)
     return storage
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autosched.codegen.lanes import line_of
+from autosched.codegen.lanes import line_of, reach_of
 from autosched.ir.expr import Expr
 from autosched.ir.stmt import Buffer, Stmt, Store
 from autosched.ir.visit import post_order
@@ -224,6 +224,15 @@ def distance(a: Expr, b: Expr) -> int | None:
     if {e: k for e, k in terms.items() if k} != {e: k for e, k in others.items() if k}:
         return None
     return offset
+
+
+def sides_of(index: Expr, other: Expr) -> tuple[bool, bool]:
+    """Whether `other` has a place at or before all of `index`, and one at or after, as far as is known."""
+    own, found = reach_of(index), reach_of(other)
+    away = None if own is None or found is None else distance(found[0], own[0])
+    if own is None or found is None or away is None:
+        return False, False
+    return away + own[1] - found[1] >= 0, away + own[2] - found[2] <= 0
 
 
 def _terms(e: Expr, factor: int = 1, into: dict[Expr | None, int] | None = None) -> dict[Expr | None, int]:

@@ -64,6 +64,17 @@ def evaluate_dim(dim: Dim, sizes: Mapping[str, int]) -> int:
     return int(compute(*(evaluate_dim(d, sizes) for d in dim[1:])))
 
 
+def with_known(dim: Dim, sizes: Mapping[str, int]) -> Dim:
+    """`dim` with the numbers of the sizes that are known, as far as it can be computed."""
+    if isinstance(dim, int):
+        return dim
+    if dim[0] == "size":
+        return sizes.get(dim[1], dim)
+    parts = [with_known(d, sizes) for d in dim[1:]]
+    done = [dim[0], *parts]
+    return evaluate_dim(done, {}) if all(isinstance(d, int) for d in parts) else done
+
+
 def format_dim(dim: Dim, operators: Mapping[str, str] = {}, size: Callable[[str], str] = str) -> str:
     """`dim` as a person writes it: `height + 2`; or as a language does that spells some operators, and sizes, in its
     own way."""

@@ -13,7 +13,7 @@ speed, never correctness.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -70,8 +70,8 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collectio
     inner = [s for s in walk(loop.body) if isinstance(s, For)]
     if any(isinstance(s, (Allocate, Store)) and s.buffer.scope == "shared" for s in walk(loop.body)):
         return None
-    relaxed = [s for s in inner if is_relaxed(s)]
-    serial = frozenset(s.var for s in inner if not is_relaxed(s))
+    relaxed, unknown = by_variable([s for s in inner if is_relaxed(s)], an)
+    serial = unknown | {s.var for s in inner if not is_relaxed(s)}
     lanes = frozenset(s.var for s in inner if s.kind == "vectorize" or _is_work_item(s))
     small = frozenset(s.var for s in relaxed if s.kind == "serial")
     if loop.thread.startswith("blockIdx"):
@@ -97,6 +97,30 @@ def interior_of(loop: For, an: Analyzer, items: frozenset[Expr], only: Collectio
         span.asked += unsolved.asked
         span.answers.update(unsolved.answers)
     return span if span.answers else None
+
+
+def by_variable(loops: Iterable[For], an: Analyzer) -> tuple[list[For], frozenset[Expr]]:
+    """A loop for each variable that has the ranges of all of its loops, since pieces of a loop share their variable;
+    and the variables of which that is not known."""
+    found: dict[Expr, For] = {}
+    unknown: set[Expr] = set()
+    for s in loops:
+        known = found.setdefault(s.var, s)
+        if known.start is s.start and known.extent is s.extent:
+            continue
+        low = _one_of(an.poly(known.start), an.poly(s.start), an, least=True)
+        high = _one_of(an.poly(known.start + known.extent), an.poly(s.start + s.extent), an, least=False)
+        if low is None or high is None:
+            unknown.add(s.var)
+        else:
+            found[s.var] = replace(known, start=low.expr(), extent=(high - low).expr())
+    return [s for s in found.values() if s.var not in unknown], frozenset(unknown)
+
+
+def _one_of(a: Poly, b: Poly, an: Analyzer, *, least: bool) -> Poly | None:
+    """The least of two, or the largest; None where that is not known."""
+    rest = b - a if least else a - b
+    return a if an.prove_nonneg(rest) else b if an.prove_nonneg(-rest) else None
 
 
 def asked_of(node: Expr) -> frozenset[Expr]:

@@ -38,6 +38,7 @@ from autosched.lowering.interior import (
     Span,
     asked_of,
     asks_itself,
+    by_variable,
     interior_of,
     is_inside,
     is_relaxed,
@@ -170,11 +171,13 @@ def _written_out(loop: For, an: Analyzer, around: _Around) -> Stmt:
 
 def _copies_inside(loop: For, an: Analyzer) -> int | None:
     """How many of the first copies have all lanes of the vector loops in them; None where numbers alone do not tell."""
-    lanes = {s.var: s for s in walk(loop.body) if isinstance(s, For) and s.kind == "vectorize" and not s.masked}
+    vectors = (s for s in walk(loop.body) if isinstance(s, For) and s.kind == "vectorize" and not s.masked)
+    known, unknown = by_variable(vectors, an)
+    lanes = {s.var: s for s in known}
     guards = (s.condition for s in walk(loop.body) if isinstance(s, If) and s.condition.op == "likely")
     own = frozenset((loop.var, *lanes))
     asked = [c for g in guards for c in conjuncts(g) if loop.var in variables(c) <= own and variables(c) & lanes.keys()]
-    if not asked or not is_const(loop.extent) or not is_const(loop.start):
+    if not asked or unknown or not is_const(loop.extent) or not is_const(loop.start):
         return None
     with an.tightened({}):
         for s in lanes.values():
@@ -315,7 +318,10 @@ def _tiles(body: Stmt, span: Span, an: Analyzer) -> dict[tuple[Poly, int], dict[
     Then numbers alone say which copies and lanes there are. None where a question asks something else, or about a size,
     or of several tiles, of which some may fit.
     """
-    within = {s.var: s for s in walk(body) if isinstance(s, For | Let)}
+    pieces = [s for s in walk(body) if isinstance(s, For | Let)]
+    within = {s.var: s for s in pieces}
+    if len(within) < len(pieces):  # pieces of a loop are tiles of several lengths
+        return None
     loops = {v: s for v, s in within.items() if isinstance(s, For) and s.kind in ("unroll", "vectorize")}
     found: dict[tuple[Poly, int], dict[Expr, Expr]] = {}
     for node, answer in span.answers.items():

@@ -8,7 +8,10 @@ from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from autosched.errors import Illegal, ScheduleError
+from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import (
     Expr,
     as_expr,
@@ -25,6 +28,7 @@ from autosched.ir.expr import (
 from autosched.ir.iter_map import Inversion, NoIterMap
 from autosched.ir.node import bottom_up, order
 from autosched.ir.ops import CHOICES
+from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import contains, post_order, rewrite, substitute
 from autosched.schedule import kinds as K
@@ -374,6 +378,9 @@ def cache_padding(s: Schedule, stage: Stage) -> list[Tensor]:
 
 #: Stands for the place in the formula that bends it at a border.
 _PLACE = var("place", role="loop")
+_SUMS = ("add", "sub", "mul", "neg", "const", "var")
+#: Values of an axis, at most, of which the digits are tried.
+MOST_DIGITS = 4096
 
 
 @dataclass(frozen=True)
@@ -420,35 +427,44 @@ def region_of(e: Expr, own: Mapping[Expr, IterVar]) -> Region | None:
 @bottom_up
 def _is_straight(e: Expr, parts: list[bool]) -> bool:
     """Whether it is made of sums and products alone."""
-    return e.op in ("add", "sub", "mul", "neg", "const", "var") and all(parts)
+    return e.op in _SUMS and all(parts)
+
+
+@bottom_up
+def _has_digits(e: Expr, parts: list[bool]) -> bool:
+    """Whether it is made of sums and products, and of digits: of `q // 9` and `q % 9`."""
+    if e.op in ("floordiv", "floormod"):
+        return e.args[0].op == "var" and is_const(e.args[1]) and bool(e.args[1].value > 0)
+    return e.op in _SUMS and all(parts)
 
 
 @lru_cache(maxsize=4096)  # taps of a stencil have few different indices, and sketches ask for the same again
 def _bent(index: Expr, own: tuple[Expr, ...], length: int) -> tuple[Expr, Expr] | None:
     """The place behind an index, and the formula that bends it where it lies outside a dimension; None where an index
     is its own place, or is made of more than one."""
-    straight: dict[Expr, None] = {}
-    waiting, seen = [index], set[Expr]()
-    while waiting:
-        e = waiting.pop()
-        if e in seen or variables(e).isdisjoint(own):
-            continue
-        seen.add(e)
-        if e.op == "read":
-            return None
-        if _is_straight(e):
-            straight[e] = None
-        else:
-            waiting += e.args
     if index.op not in ("min", "max", *CHOICES):  # a table that is read round and round has no border
         return None
     an = Analyzer()
     an.bind(_PLACE, 0, length - 1)
-    for place in straight:  # conditions have it moved by a constant
-        moved = {e: _PLACE + simplify(e - place) for e in straight}
-        wrap = simplify(rewrite(index, lambda x, _: moved.get(x)))  # noqa: B023  # called at once
-        if not variables(wrap) - {_PLACE} and an.simplify(wrap) is _PLACE:
-            return place, wrap
+    for is_place in (_is_straight, _has_digits):  # what is bent may have remainders, too
+        straight: dict[Expr, None] = {}
+        waiting, seen = [index], set[Expr]()
+        while waiting:
+            e = waiting.pop()
+            if e in seen or variables(e).isdisjoint(own):
+                continue
+            seen.add(e)
+            if e.op == "read":
+                return None
+            if is_place(e):
+                straight[e] = None
+            else:
+                waiting += e.args
+        for place in straight:  # conditions have it moved by a constant
+            moved = {e: _PLACE + simplify(e - place) for e in straight}
+            wrap = simplify(rewrite(index, lambda x, _: moved.get(x)))  # noqa: B023  # called at once
+            if not variables(wrap) - {_PLACE} and an.simplify(wrap) is _PLACE:
+                return place, wrap
     return None
 
 
@@ -458,9 +474,19 @@ def _ends(place: Expr, own: tuple[tuple[Expr, Expr, Expr], ...]) -> tuple[int, i
     an = Analyzer()
     for v, least, extent in own:
         an.bind(v, least, least + extent - 1)
-    ends = [an.extreme(an.poly(place), [v for v, _, _ in own], largest) for largest in (False, True)]
+    rest = an.poly(place)
+    digits = {v for atom in rest.atoms() if atom.op != "var" for v in variables(atom)}
+    low = high = 0
+    for v, least, extent in own:
+        if v in digits:  # each value is tried: `q - 9*(q // 9)` is far less than its terms
+            alone = Poly({m: c for m, c in rest.terms.items() if any(v in variables(a) for a in m)})
+            if not (is_const(least) and is_const(extent) and alone.variables == {v} and extent.value <= MOST_DIGITS):
+                return None
+            (values,) = evaluate([alone.expr()], {v: np.arange(extent.value) + least.value})
+            rest, low, high = rest - alone, low + int(values.min()), high + int(values.max())
+    ends = [an.extreme(rest, [v for v, _, _ in own], largest) for largest in (False, True)]
     first, last = (None if p is None else p.constant for p in ends)
-    return None if first is None or last is None or last < first else (first, last)
+    return None if first is None or last is None or last + high < first + low else (first + low, last + high)
 
 
 def _starts_there(region: Region, x: Stage) -> bool:

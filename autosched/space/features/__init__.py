@@ -66,7 +66,7 @@ def _main(sites: Sequence[Site], outputs: set[Buffer]) -> Site:
     """The store with the most loops of those that most of the arithmetic is in, whatever the values of knobs are."""
     plan = Plan(tuple(s.iterations for s in sites), np.float64)
     often = plan.evaluate({v: _USUAL_KNOB if v.value.role == "knob" else _USUAL_SIZE for v in plan.variables})
-    work = [float(n) * (1 + arithmetic_of(s)) for n, s in zip(often, sites, strict=True)]
+    work = [max(0.0, float(n)) * (1 + arithmetic_of(s)) for n, s in zip(often, sites, strict=True)]
     heavy = [s for s, each in zip(sites, work, strict=True) if each >= _MOST_WORK * max(work)]
     return max(heavy, key=lambda s: (len(s.loops), s.store.buffer in outputs))
 

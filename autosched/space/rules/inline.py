@@ -28,7 +28,7 @@ MAX_WORK, MAX_WRITTEN_OUT = 2048, 4096
 #: Arithmetic of a sketch, at most, in multiples of that of the program with every stage stored.
 MAX_RECOMPUTED = 8
 #: Operations of each element of what is read across a border, beside which a copy of it costs little.
-MUCH_WORK = 512
+MUCH_WORK = 256
 #: Stages of a pipeline whose places are chosen one by one; where there are more, every n-th is stored.
 MOST_CHOSEN = 3
 #: An element of a tensor: its indices, in terms of the places of the stage that is made of it.
@@ -220,7 +220,7 @@ def store_paddings(s: Schedule) -> None:
     for stage in stages:
         points = analysis.iterations((*stage.axis, *stage.reduce_axis))
         for tensor in analysis.read_across_borders(stage):
-            worked[tensor] = worked.get(tensor, 0) + points * analysis.flops(stage)
+            worked[tensor] = worked.get(tensor, 0) + points * max(analysis.flops(stage), analysis.work(stage))
     much = {t for t, n in worked.items() if n >= MUCH_WORK * math.prod(int(d.value) for d in t.shape)}
     for stage in stages:
         if analysis.is_contraction(stage) or not much.isdisjoint(analysis.read_across_borders(stage)):

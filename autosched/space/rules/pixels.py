@@ -89,13 +89,15 @@ def mixed_channels(plan: Plan, stage: Stage) -> list[IterVar]:
 
 def _are_elements(stage: Stage, axes: list[IterVar]) -> bool:
     """Whether a condition or a division asks which element of a little matrix it is, or some of what it is made of has
-    rows and some has columns."""
-    own = {a.var for a in axes}
-    for e in post_order([*stage.body, *(i for a in analysis.accesses(stage) for i in a.indices)]):
-        if e.op in (*CHOICES, "floordiv", "floormod") and own & variables(e.args[0]):
+    rows and some has columns; or that is so of what its elements are made of one by one."""
+    place, reads = tuple(a.var for a in axes), analysis.accesses(stage)
+    for e in post_order([*stage.body, *(i for a in reads for i in a.indices)]):
+        if e.op in (*CHOICES, "floordiv", "floormod") and not variables(e.args[0]).isdisjoint(place):
             return True
-    found = {frozenset(a.var for a in axes if read.mentions(a)) for read in analysis.accesses(stage)}
-    return any(not (x <= y or y <= x) for x, y in combinations(found, 2))
+    found = {frozenset(a.var for a in axes if read.mentions(a)) for read in reads}
+    sources = {stage.schedule.stage(a.tensor) for a in reads if a.indices[-len(place) :] == place}
+    are_made_so = (x.is_injective and _are_elements(x, list(x.axis[-len(place) :])) for x in sources)
+    return any(not (x <= y or y <= x) for x, y in combinations(found, 2)) or any(are_made_so)
 
 
 def mixes_channels(plan: Plan, stage: Stage) -> bool:
@@ -115,13 +117,8 @@ def mixes_channels(plan: Plan, stage: Stage) -> bool:
             source = reader.schedule.stage(a.tensor)
             if a.mentions(x) != a.mentions(c) or (a.mentions(c) and _lie_elsewhere(a, x, c)):
                 return True
-            if (
-                a.mentions(c)
-                and a.dimension(c) == len(a.indices) - 1 > 0
-                and source not in seen
-                and source.is_injective
-                and analysis.recomputed_by_pixel(source) <= 1
-            ):
+            is_last = a.mentions(c) and a.dimension(c) == len(a.indices) - 1 > 0
+            if is_last and source not in seen and source.is_injective and analysis.recomputed_by_pixel(source) <= 1:
                 seen.add(source)
                 waiting.append((source, source.axis[-2], source.axis[-1]))
     return False
@@ -156,7 +153,8 @@ def planes_of_pixels(plan: Plan, stage: Stage) -> None:
         written_out = analysis.iterations(stage.axis[-len(channels) :])
         rows.strips(plan, stage, [stage.roots[a] for a in outer], block, [*channels, lane], written_out)
     elif len(channels) > 1:
-        task, _ = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
+        task, block = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
         stage.parallel(task)
+        plan.offer(stage, task=task, block=block)
     else:
         stage.parallel(block)

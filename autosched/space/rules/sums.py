@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 from autosched.ir.expr import Expr, is_const, variables
@@ -242,7 +243,8 @@ def _is_before(plan: Plan, x: Stage, stage: Stage) -> bool:
 def _is_short_search(plan: Plan, stage: Stage) -> bool:
     rows = analysis.points(stage.axis)
     return (
-        _along("reduce", stage)
+        (_along("reduce", stage) or _vector_axis(stage) is None)
+        and _is_sum(stage)
         and len(stage.body) > 1
         and analysis.has_fewer(stage.reduce_axis, 1 + (SHORT_SEARCH if may_be_cut(stage) else IN_ORDER))
         and (rows is None or rows >= plan.machine.vector_bytes // stage.tensor.dtype.bytes)
@@ -252,20 +254,25 @@ def _is_short_search(plan: Plan, stage: Stage) -> bool:
 @rule(when=_is_short_search)
 def rows_in_lanes(plan: Plan, stage: Stage) -> None:
     """Rows are lanes where several results are found in each, as in arg-max: what lanes found of one row would have to
-    be combined one by one.
+    be combined one by one. So are windows whose points lie apart, as those of pooling in steps of two.
 
     for i: for k: V[i], P[i] = f(V[i], P[i], A[i, k], k)
     ->   parallel for i.o: for k: V[i.o*16 : +16], P[i.o*16 : +16] = f(.., A[i.o*16 : +16, k], k)
     """
-    row, k = fuse_all(stage, stage.spatial_loops), fuse_all(stage, stage.reduce_loops)
-    block, lane = stage.split(row, factor=lanes_knob(plan, stage, analysis.points(stage.axis)))
-    task, block = stage.split(block, factor=plan.knob(stage, "blocks", powers(1, 64)))
+    *outer, row = stage.spatial_loops
+    along, vector = stage.axis[-1:], plan.machine.vector_bytes // stage.tensor.dtype.bytes
+    if not _are_apart(stage, stage.axis) or analysis.has_fewer(along, vector):
+        outer, row, along = [], fuse_all(stage, [*outer, row]), stage.axis
+    k = fuse_all(stage, stage.reduce_loops)
+    block, lane = stage.split(row, factor=lanes_knob(plan, stage, analysis.points(along)))
+    row = fuse_all(stage, outer) if outer else block  # not both: else every vector would have to find out where it is
+    task, row = stage.split(row, factor=plan.knob(stage, "blocks", powers(1, 64)))
     stage.parallel(task)
     stage.vectorize(lane)
-    stage.reorder(task, block, k, lane)
+    stage.reorder(task, row, *([block] if outer else []), k, lane)
     if analysis.has_fewer(stage.reduce_axis, WRITTEN_OUT + 1):
         stage.unroll(k)
-    plan.offer(stage, task=task, block=block)
+    plan.offer(stage, task=task, block=row)
 
 
 @rule(when=along_rows)
@@ -559,11 +566,16 @@ def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
         [last], plan.machine.vector_bytes // stage.tensor.dtype.bytes
     ):
         return False
+    return _are_apart(stage, (*outer, last))
+
+
+def _are_apart(stage: Stage, axes: Sequence[IterVar]) -> bool:
+    """Whether walking along some axes is another thing than walking along one."""
     found, asked = analysis.accesses(stage), analysis.asked_positions(stage)
     return any(
         any(a.mentions(axis) != a.mentions(inner) or not _is_one_row(a, axis, inner) for a in found)
         or not all(_is_place_in_all(i, axis, inner) for i in asked)
-        for axis, inner in pairwise((*outer, last))
+        for axis, inner in pairwise(axes)
     )
 
 

@@ -141,3 +141,29 @@ for pair in [("int8", "int32"), ("uint8", "int64"), ("int16", "int32"), ("uint16
     for count in (2, 4, 16):
         extended(*pair, count)
 print("extended", flush=True)
+
+
+def looked_up(of: str, *, shared: bool) -> None:
+    """Any code is a place in the table; the places of codes that no lane needs are not read."""
+    codes, table = Buffer("codes", (const(COUNT),), dtype("uint8")), Buffer("table", (const(256),), dtype(of))
+    limit, out = Buffer("limit", (const(1),), dtype("int32")), Buffer("out", (const(2 * LANES),), dtype(of))
+    i = var("i", role="loop")
+    at = ramp(i * LANES, 1, LANES)
+    found, fill = load(table, load(codes, at)), broadcast(const(1, of), LANES)
+    if shared:
+        found = broadcast(load(table, load(codes, i * FAR)), LANES)
+    few = LANES if shared else COUNT
+    value = if_then_else(at < broadcast(load(limit, const(0)), LANES), found, fill)
+    body = For(i, const(0), const(2), "serial", Store(out, (at,), value))
+    kernel = load_kernel(compile_function(Function("f", (codes, table, limit, out), (), body, (3,)), TARGET), TARGET)
+    x, t, got = at_page_end(np.arange(COUNT, dtype="u1") + 7), (np.arange(256) * 3 % 101).astype(of), np.zeros(32, of)
+    kernel.bind([x, t, np.array([few], "int32"), got]).run()
+    wanted = np.ones(2 * LANES, of)
+    wanted[:few] = t[7] if shared else t[x]
+    np.testing.assert_array_equal(got, wanted)
+
+
+for of in ("uint8", "float32"):
+    looked_up(of, shared=True)
+    looked_up(of, shared=False)
+print("looked_up", flush=True)

@@ -112,6 +112,21 @@ def test_sizes_are_solved_for() -> None:
         signature.resolve([np.empty((8, 4))])
 
 
+def test_sizes_of_windows_are_read_off_outputs() -> None:
+    """A length of two sizes tells one where another array tells the other; the message says what is missing."""
+    n, m, k = (var(name, role="size") for name in "nmk")
+    shapes = [("x", (n * m,)), ("y", (n - k * 2 + 1,)), ("z", (n,))]
+    params = tuple(Buffer(name, shape, dtype("int8")) for name, shape in shapes)
+    signature = Signature.of(Function("f", params, (n, m, k), Store, (1, 2)))  # type: ignore[arg-type]
+    x, y, z = (np.empty(length, "int8") for length in (60, 7, 12))
+    assert signature.resolve([x, y, z]) == {"n": 12, "m": 5, "k": 3}
+    with pytest.raises(BuildError, match="'m' cannot be read off") as found:
+        signature.resolve([x[:0], y[:0], z[:0]])
+    assert "pass the outputs" not in str(found.value)
+    with pytest.raises(BuildError, match="pass the outputs as well"):
+        signature.resolve([x, None, None])
+
+
 # -- files ----------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ from autosched.ir.expr import (
     select,
     var,
 )
-from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Seq, Stmt, Store, load
+from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Let, Seq, Stmt, Store, load
 from autosched.runtime import load as load_kernel
 from autosched.target import Target
 
@@ -206,6 +206,7 @@ def test_untaken_loads_do_not_run() -> None:
         "masked",
         "strided",
         "extended",
+        "looked_up",
     ]
 
 
@@ -247,6 +248,24 @@ def test_what_lies_between_what_was_read_is_read_for_all(before: int, after: int
     run(f, x, got)
     sums = x[18 + before :][:8] + x[18 + after :][:8]
     np.testing.assert_array_equal(got, np.where(sums > 20, x[18:26], 7))
+
+
+@pytest.mark.parametrize("of", ["uint8", "int16", "float32"])
+@pytest.mark.parametrize("known", [True, False])
+def test_lanes_of_a_border_are_read_for_all(of: str, known: bool) -> None:
+    """A border's lanes are shuffled out of whole vectors, also where a condition chooses some of them: each would be a
+    question and a load. Of an array whose length is not known, they are there if their neighbours were read."""
+    n, lanes = 40 if known else var("n", role="size"), 16
+    a, out = Buffer("a", (const(n) if known else n,), dtype(of)), buffer("out", lanes, of)
+    at = ramp(const(0, "int64"), 1, lanes)
+    zero = broadcast(const(0, "int64"), lanes)
+    border = load(a, make("max", at.dtype, (at - broadcast(const(1, "int64"), lanes), zero)))
+    condition = load(a, at) > broadcast(const(20, of), lanes)
+    f = Function("f", (a, out), () if known else (n,), Store(out, (at,), if_then_else(condition, border, 7)), (1,))
+    assert "llvm.masked" not in text_of(compile_function(f, Target.parse("llvm")), "llvm")
+    x, got = numbers(40, of), np.zeros(lanes, of)
+    run(f, x, got)
+    np.testing.assert_array_equal(got, np.where(x[:lanes] > 20, x[np.maximum(np.arange(lanes) - 1, 0)], 7))
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of x86 CPUs")
@@ -744,3 +763,17 @@ def test_sums_that_a_loop_goes_on_with_are_stored_whole() -> None:
         "source"
     ]
     assert "masked.store" not in text
+
+
+def test_results_of_tuples_that_steps_go_on_with_are_stored_whole() -> None:
+    """As those of arg-max: what comes next is computed of several results before any of them is stored."""
+    a, out, i = buffer("a", 9 * 15, "float32"), buffer("out", 15, "float32"), var("i", role="loop")
+    lanes, next_ = ramp(const(0), 1, 15), var("next", dtype("float32").with_lanes(15), role="let")
+    step = make("max", next_.dtype, (load(out, lanes), load(a, ramp(i * 15, 1, 15))))
+    steps = For(i, const(0), const(9), "serial", Let(next_, step, Store(out, (lanes,), next_)))
+    body = Seq((Store(out, (lanes,), broadcast(const(-1.0, "float32"), 15)), steps))
+    f = Function("f", (a, out), (), body, (1,))
+    assert "masked.store" not in compile_function(f, Target.parse("llvm -mcpu=skylake-avx512")).texts["source"]
+    x, got = numbers(9 * 15, "float32"), np.zeros(15, "float32")
+    run(f, x, got)
+    np.testing.assert_array_equal(got, x.reshape(9, 15).max(axis=0))

@@ -9,11 +9,15 @@ import pytest
 import seed_programs
 
 from autosched import te
+from autosched.ir.dtype import dtype
 from autosched.ir.evaluate import evaluate
-from autosched.ir.expr import Expr, variables
-from autosched.ir.stmt import For, Function, If, Stmt, Store, children, expressions, walk
+from autosched.ir.expr import Expr, const, maximum, var, variables
+from autosched.ir.simplify import Analyzer
+from autosched.ir.stmt import Buffer, For, Function, If, Stmt, Store, children, expressions, load, seq, walk
 from autosched.ir.visit import post_order
 from autosched.lowering import lower_structure
+from autosched.lowering.partition import partition_loops
+from autosched.runtime.interpreter import interpret
 from autosched.schedule import Schedule, create_schedule
 from autosched.testing.oracle import check_against_reference
 
@@ -31,6 +35,22 @@ def fused_vectorized_blur(lanes: int = 32) -> tuple[list[te.Tensor], Schedule]:
     blur.unroll(line)
     blur.vectorize(lane)
     return b.args, s
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("kind", ["parallel", "serial"])
+def test_pieces_of_a_loop_have_ranges_of_their_own(kind: str, order: int) -> None:
+    """Rows that a window has from its beginning are made in a loop of their own, whose variable is that of the others:
+    what holds for the one is no answer to what the other asks."""
+    t, z = var("t", role="loop"), var("z", role="loop")
+    a, out = Buffer("a", (const(9),), dtype("int32")), Buffer("out", (const(10),), dtype("int32"))
+    row = t * 3 + z - 1
+    store = Store(out, (t * 5 + z,), load(a, maximum(row, const(0))))
+    pieces = [For(z, const(first), const(n), "serial", store) for first, n in ((0, 2), (2, 3))]
+    made = partition_loops(For(t, const(0), const(2), kind, seq(*pieces[::order])), Analyzer())
+    x, got = np.arange(9, dtype="int32") + 1, np.zeros(10, "int32")
+    interpret(Function("f", (a, out), (), made, (1,)), [x, got])
+    np.testing.assert_array_equal(got, x[np.maximum(np.add.outer([0, 3], np.arange(5)).ravel() - 1, 0)])
 
 
 def test_a_tail_of_rows_has_no_borders_of_columns_of_its_own() -> None:

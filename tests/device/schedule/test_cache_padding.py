@@ -10,6 +10,7 @@ from roundtrip import assert_roundtrip
 
 from autosched import te
 from autosched.errors import ScheduleError
+from autosched.ir.visit import post_order
 from autosched.schedule import create_schedule
 from autosched.te import Tensor
 from autosched.testing.oracle import check_against_reference
@@ -52,6 +53,24 @@ def test_padding_is_stored(name: str, size: str) -> None:
     given = [np.random.default_rng(0).integers(-4, 5, shape).astype("float32") for shape in ((2, 3, N), (3, K))]
     for backend in ("native", "interpreter"):
         check_against_reference(args, s, "llvm", given, backend)  # type: ignore[arg-type]
+
+
+def test_digits_of_an_axis_are_places() -> None:
+    """A search may number the places that it tries. Of the border, what these reach is stored, and no more."""
+    a, b = te.placeholder((16, 24), "uint8", name="a"), te.placeholder((16, 24), "uint8", name="b")
+    y, x, edge = te.reduce_axis((0, 8), "y"), te.reduce_axis((0, 8), "x"), te.repeat_edge(b)
+
+    def apart(i, j, q):
+        there = edge[i * 8 + y + q // 5 - 2, j * 8 + x + q % 5 - 2]
+        return te.sum(te.abs(a[i * 8 + y, j * 8 + x].astype("int32") - there.astype("int32")), axis=[y, x])
+
+    args = [a, b, te.compute((2, 3, 25), apart, name="sad")]
+    s = create_schedule(args)
+    (padded,) = s["sad"].cache_padding()
+    assert [int(n.value) for n in padded.shape] == [20, 28]
+    assert not {"min", "max"} & {e.op for e in post_order(s["sad"].body)}
+    given = [np.random.default_rng(k).integers(0, 256, (16, 24)).astype("uint8") for k in (0, 1)]
+    check_against_reference(args, s, "llvm", given, "native")
 
 
 BENT = {"edge": te.repeat_edge, "copies": te.repeat_image, "mirrored": te.mirror_image, "inside": te.mirror_interior}

@@ -219,6 +219,24 @@ def test_what_much_is_computed_of_is_stored_with_its_border(places, is_stored):
     assert {"cache_padding" in [i[0] for i in s.trace] for s in found if s.name != "default"} == {is_stored}
 
 
+@pytest.mark.parametrize("digits", [True, False])
+def test_bytes_of_which_much_is_computed_are_stored_with_their_border(digits):
+    """Operations of integers count as those of floats do. Places that are tried may be an axis, or digits of one."""
+    a, b = (te.placeholder((24, 32), "uint8", name=name) for name in "ab")
+    y, x, edge = te.reduce_axis((0, 8), "y"), te.reduce_axis((0, 8), "x"), te.repeat_edge(b)
+
+    def apart(i, j, v, u):
+        there = edge[i * 8 + y + v - 4, j * 8 + x + u - 4].astype("int32")
+        return te.sum(te.abs(a[i * 8 + y, j * 8 + x].astype("int32") - there), axis=[y, x])
+
+    if digits:
+        sad = te.compute((3, 4, 81), lambda i, j, q: apart(i, j, q // 9, q % 9), name="sad")
+    else:
+        sad = te.compute((3, 4, 9, 9), apart, name="sad")
+    found = check((a, b, sad)).sketches
+    assert all("cache_padding" in [i[0] for i in s.trace] for s in found if s.name != "default")
+
+
 def counts(height=13, width=37, values=256, dtype="uint8"):
     image, one = te.placeholder((height, width), dtype, name="image"), te.const(1, "int32")
     y, x = te.reduce_axis((0, height), name="y"), te.reduce_axis((0, width), name="x")

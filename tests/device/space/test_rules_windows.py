@@ -293,3 +293,53 @@ def test_what_repeats_is_the_same_after_a_period(place, period, same):
     x = te.placeholder((200,), name="x")
     stage = create_schedule(te.compute((96,), lambda j: x[place(j)] + x[j], name="y"))["y"]
     assert analysis.repeats(stage, stage.axis[-1], period) == same
+
+
+def pooled(n=24, c=3, size=2, step=2, dtype="float32", split=True):
+    """The largest of each window, and where it is."""
+    k, i, j = (te.reduce_axis((0, e), name) for e, name in ((size * size, "k"), (size, "i"), (size, "j")))
+    x = te.placeholder((c, (n - 1) * step + size, (n - 1) * step + size), dtype, name="x")
+    if split:
+        found = te.compute(
+            (c, n, n),
+            lambda b, y, z: te.argmax((k, x[b, y * step + k // size, z * step + k % size]), axis=k),
+            name="at",
+        )
+    else:
+        found = te.compute(
+            (c, n, n),
+            lambda b, y, z: te.argmax((i * size + j, x[b, y * step + i, z * step + j]), axis=[i, j]),
+            name="at",
+        )
+    return [x, *found]
+
+
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize(
+    ("size", "dtype", "n"), [(2, "float32", 24), (3, "float32", 31), (2, "uint8", 100), (3, "int16", 33)]
+)
+def test_windows_of_which_the_largest_is_looked_for_lie_in_lanes(split, size, dtype, n):
+    """Their points lie apart in memory. Rows of results are no one row: lanes end where one does."""
+    args = pooled(n, 3, size, 2, dtype, split)
+    plan = planned(*args)
+    assert plan.done[plan.s["at"]] == "rows_in_lanes"
+    assert [x.name for x in plan.s["at"].loops if x.kind == "vectorize"] == ["z.inner"]
+    check(args)
+
+
+@pytest.mark.parametrize("n", [1, 5, 100])
+def test_little_matrices_that_are_divided_by_their_determinant(n):
+    """A quotient of each element alone, but what it is made of differs from element to element: all of a matrix are made
+    together, in lanes of matrices."""
+    a, k = te.placeholder((n, 3, 3), name="a"), te.reduce_axis((0, 3), "k")
+
+    def minor(q, i, j):
+        one, two = lambda i: (i + 1) % 3, lambda i: (i + 2) % 3
+        return a[q, one(j), one(i)] * a[q, two(j), two(i)] - a[q, one(j), two(i)] * a[q, two(j), one(i)]
+
+    adjugate = te.compute((n, 3, 3), minor, name="adjugate")
+    determinant = te.compute((n,), lambda q: te.sum(a[q, 0, k] * adjugate[q, k, 0], axis=k), name="determinant")
+    inverse = te.compute((n, 3, 3), lambda q, i, j: adjugate[q, i, j] / (determinant[q] + 0.5), name="inverse")
+    space = check([a, inverse])
+    assert rule_for(space, "inverse") == "planes_of_pixels"
+    assert any("_at=block" in x.name for x in space.sketches)

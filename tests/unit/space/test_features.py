@@ -56,6 +56,15 @@ def test_each_has_a_name_and_one_line() -> None:
     assert len(FEATURE_VERSION) == 12
 
 
+def test_sizes_at_which_nothing_is_left() -> None:
+    """Which loops are long is told with numbers for sizes that may leave none of a length: it is 0 iterations then."""
+    n, width = te.var("n"), te.var("width")
+    x, k = te.placeholder((n,), name="x"), te.reduce_axis((0, width), name="k")
+    y = te.compute((n - width * 2 + 1,), lambda i: te.sum(x[i + k], axis=k), name="y")
+    sketch = make_sketch("t", Workload("w", (x, y)), create_schedule([x, y]), CPU, {"n": 100, "width": 8})
+    assert features(sketch)["iterations"] >= 84 * 8
+
+
 def test_each_is_in_the_documents() -> None:
     text = (ROOT / "docs" / "features.md").read_text()
     rows = dict(line.strip("| ").split(" | ", 1) for line in text.splitlines() if line.startswith("| `"))
