@@ -72,6 +72,12 @@ def _clock_of(thread: int) -> Callable[[], float]:
     return lambda: time.clock_gettime(which)
 
 
+def stop(thread: threading.Thread) -> None:
+    """Raise TooLate in another thread at its next step, where it has one. Returns at once."""
+    if thread.ident is not None and not _is_importing(thread.ident):
+        _raise_in(thread.ident, TooLate)
+
+
 def _is_importing(thread: int) -> bool:
     """Whether this thread is loading a module: pandas, for one, cannot be imported again after that was broken off."""
     frame = sys._current_frames().get(thread)

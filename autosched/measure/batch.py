@@ -11,6 +11,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,7 @@ class MeasureContext:
     known:      digest of code -> its measurement (`remember`)
     control:    a job that worked, its artifact kept: it tells a lost device from bad candidates
     inspection: the caller's own check of outputs
+    remembers:  whether later jobs with the code of one of this session take over its samples
     """
 
     target: Target
@@ -98,6 +100,7 @@ class MeasureContext:
     known: dict[str, KnownCode] = field(default_factory=dict)
     control: QueuedJob | None = None
     inspection: Inspection | None = None
+    remembers: bool = True
 
     @property
     def session(self) -> SessionFolder:
@@ -109,9 +112,10 @@ class MeasureContext:
 
     def remember(self, digest: str, known: KnownCode) -> None:
         """Spare candidates with this code compiling and running. A text that is no digest is ignored."""
-        if digest not in self.known and _DIGEST.fullmatch(digest):
+        if self.remembers and digest not in self.known and _DIGEST.fullmatch(digest):
             self.known[digest] = known
-            (self.session.known / digest).touch()
+            with suppress(OSError):  # on a full disk it is compiled once more
+                (self.session.known / digest).touch()
 
     # -- time limits and requests -----------------------------------------------------------------
 

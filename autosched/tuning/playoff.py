@@ -9,7 +9,6 @@ the verdict.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,16 +65,17 @@ def finalists_of(run: Run) -> list[Record]:
 def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> PlayoffOutcome:
     """Measure the finalists and the default schedule in turns, and decide who won."""
     finalists = sorted(finalists, key=run.costs.of)
+    if run.default_record is None:  # it had no time to run
+        return without(run)
     if not finalists:
         if run.settled is None:
             run.note("no candidate could be measured, so the default schedule stays", "warning")
-        return PlayoffOutcome(None, run.default_seconds)
+        return _nothing(run)
     # Its one measurement will do. It is not judged, either: a constant ties with anything that is noisy enough.
     is_hopeless = _default_cost(run) > BEYOND_DOUBT * run.costs.of(finalists[0])
     jobs = [] if is_hopeless else [Job(0, DEFAULT, run.default_knobs)]
     jobs += [Job(i, run.name_of(r), r.knobs) for i, r in enumerate(finalists, start=1)]
-    left = run.budget.left_for_playoff(run.elapsed)
-    until = None if math.isinf(left) else time.monotonic() + left
+    until = run.moment(run.budget.left_for_playoff(run.elapsed))
     samples = [s for _, s in run.measurer.playoff(jobs, rounds, until)]
     run.neighbours.add_playoff(run.measurer.playoff_strains)
     names = {job.id: job.sketch for job in jobs}
@@ -98,9 +98,17 @@ def without(run: Run) -> PlayoffOutcome:
     """The best single measurement as the outcome."""
     finalists = finalists_of(run)
     if not finalists:
-        return PlayoffOutcome(None, run.default_seconds)
+        return _nothing(run)
     best = finalists[0]
-    return PlayoffOutcome(best, best.seconds, _default_cost(run) / run.costs.of(best), (0.0, float("inf")))
+    speedup = _default_cost(run) / run.costs.of(best) if run.default_record is not None else math.nan
+    return PlayoffOutcome(best, best.seconds, speedup, (0.0, math.inf))
+
+
+def _nothing(run: Run) -> PlayoffOutcome:
+    """The default schedule; no times where it has not run either."""
+    if run.default_record is None:
+        return PlayoffOutcome(None, math.nan, math.nan)
+    return PlayoffOutcome(None, run.default_seconds)
 
 
 def _default_cost(run: Run) -> float:

@@ -44,20 +44,19 @@ from autosched.records import (
 from autosched.runtime.device import resolve_target, with_machine
 from autosched.search import DEFAULT as STRATEGY
 from autosched.search import Candidate, Trial
-from autosched.search.guard import GuardedStrategy
 from autosched.search.predicted import outlooks
 from autosched.search_options import SearchKeywords, SearchOptions, spelled_out
 from autosched.space.space import SearchSpace, sketching_until
 from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
-from autosched.tuning import playoff
+from autosched.tuning import blame, playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
 from autosched.tuning.budget import BATCHES, SKETCHING_SHARE, Budget, Expectation, Neighbours
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
 from autosched.tuning.expected import REFERENCE_SHARE, Expected
 from autosched.tuning.playoff import DEFAULT, PlayoffOutcome, label
-from autosched.tuning.predict import predict
+from autosched.tuning.predict import predict, untried
 from autosched.tuning.proposals import Proposals
 from autosched.tuning.session import Session
 
@@ -167,6 +166,7 @@ class Run(Session):
             limit_s = None if budget_s is None else REFERENCE_SHARE * budget_s
             self.expected = Expected(workload, self.target, self.inputs, limit_s)
         self.measured: list[Record] = []  # this run's records, in order
+        self.given_up: list[Candidate] = []  # of the last batch, as it was given up
         self.resumed = 0  # trials of earlier runs that the strategy was told of
         self.default_record: Record | None = None
         self.settled: Note | None = None  # why there is no choice but the default schedule
@@ -233,7 +233,7 @@ class Run(Session):
                 result = self.without_playoff()
             finally:
                 self.proposals.close()
-        return self.finish(result, interrupted)
+        return self.finish(result if self.measured else untried(self, result), interrupted)
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
@@ -332,14 +332,21 @@ class Run(Session):
         """
         trace, some = self.defaults
         if self.expected.is_unknown:
-            self.note(self.expected.by_plain_loops(self.measurer), "warning")
+            default, until = Job(-2, DEFAULT, some[0], patience=PATIENCE), self.moment(self._left_for_trials())
+            if told := self.expected.by_stand_in(self.measurer, default, until):
+                self.note(told, "warning")
         if doubt := self.expected.doubt:
             self.note(doubt, "warning")
         if self.limit is None or self.limit > self.resumed:
             self.proposals.begin(self._next_size(self.resumed))
         failed: list[Measurement] = []
         for knobs in some:
-            (m,) = self.measurer.measure([Job(0, DEFAULT, knobs, patience=PATIENCE)], quiet=self.proposals.join)
+            job, until = Job(0, DEFAULT, knobs, patience=PATIENCE), self.moment(self._left_for_trials())
+            m = next(iter(self.measurer.measure([job], quiet=self._settle, until=until)), None)
+            if m is None:  # what is predicted is all that there will be
+                if not self.expected.hopeless:
+                    self.settled = Note(self.budget.too_short(self.elapsed), "warning")
+                return
             if m.ok:
                 break
             failed.append(m)
@@ -359,6 +366,15 @@ class Run(Session):
             self.proposals.leave_out(candidate)
             self.observe([self.costs.trial(candidate, r)])
         self.say(Preflight(self.default_seconds, self.expected.reference_s))
+
+    def _settle(self) -> None:
+        """Wait, before the default schedule is timed, until nobody is proposing; not so long that there is no time."""
+        self.proposals.join(self._left_for_trials() / 2)
+
+    @staticmethod
+    def moment(left: float) -> float | None:
+        """The time of the monotonic clock so many seconds from now; None for no limit."""
+        return None if math.isinf(left) else time.monotonic() + left
 
     def remember(self) -> None:
         """Let candidates with the code of an earlier record take over its time, where times are comparable.
@@ -401,10 +417,11 @@ class Run(Session):
             batch += [c for c in self.proposals.take(n - len(batch)) if c not in batch] if n > len(batch) else []
             self.budget.proposed(time.monotonic() - begun)
             self.note_failures()
-            self.note_faults()
+            blame.for_faults(self)
             if not batch and self.proposals.is_late:
                 if is_first:
                     self.note(self.budget.too_short(self.elapsed), "warning")
+                blame.for_being_late(self)
                 return
             if not batch:
                 impossible = None if done else self.space.impossible()
@@ -443,6 +460,8 @@ class Run(Session):
 
     def _nothing_to_search(self) -> Note | None:
         """The reason why no schedule can beat the default one, if any; a warning where no sketch could be made."""
+        if self.settled is not None:
+            return self.settled
         if why := self.expected.hopeless:
             return Note(f"{why}, so nothing is searched: give a larger budget", "warning")
         if (found := self.expected.outputs) and all(x is not None and x.size == 0 for x in found):
@@ -455,17 +474,10 @@ class Run(Session):
         reasons = "".join(f"; {stage}: {why}" for stage, _, why, _ in self.space.remarks)
         return Note(f"the default schedule is the only one, so there is nothing to search{reasons}")
 
-    def note_faults(self, *, last: bool = False) -> None:
-        """Tell the user of mistakes of a strategy that is not ours; at the end, how many there were."""
-        if isinstance(self.strategy, GuardedStrategy):
-            told, self.strategy.messages = self.strategy.messages, []
-            for text in [*told, *([self.strategy.summary()] if last and self.strategy.dropped else [])]:
-                self.note(text, "warning")
-
     def note_failures(self) -> None:
         """Tell the user of sketches that turned out to be impossible, each reason once."""
         by_reason: dict[str, list[str]] = {}
-        for name, reason in self.space.failures.items():
+        for name, reason in list(self.space.failures.items()):
             by_reason.setdefault(reason, []).append(name)
         for reason in [x for x in by_reason if x not in self._impossible]:
             names = by_reason[reason]
@@ -475,12 +487,13 @@ class Run(Session):
 
     def measure(self, batch: list[Candidate]) -> Iterator[Trial]:
         """Measure a batch, with a record for each candidate, until time runs out."""
+        self.given_up = batch
         jobs, first = [], self.resumed + len(self.measured) + 1
         for i, c in enumerate(batch, start=first):
             sketch = self.space.sketches[c.sketch]
             jobs.append(Job(i, sketch.name, sketch.values(c.indices)))
-        until = time.monotonic() + self._left_for_trials()
-        for m in self.measurer.measure(jobs, quiet=self.proposals.join, until=None if math.isinf(until) else until):
+        until = self.moment(self._left_for_trials())
+        for m in self.measurer.measure(jobs, quiet=self.proposals.join, until=until):
             candidate = batch[m.job.id - first]
             sketch = self.space.sketches[candidate.sketch]
             (features,) = sketch.features(np.array([candidate.indices], dtype=np.int64).reshape(1, -1))
@@ -552,7 +565,7 @@ class Run(Session):
             str(self.target),
             self.device["name"],
             self.sizes,
-            self.default_seconds,
+            self.default_seconds if self.default_record is not None else math.nan,
             best,
             outcome.seconds,
             outcome.speedup,
@@ -573,7 +586,7 @@ class Run(Session):
 
     def finish(self, result: TuneResult, interrupted: bool = False) -> TuneResult:
         """Send the last notes; returns the result with all that is known by then."""
-        self.note_faults(last=True)
+        blame.for_faults(self, last=True)
         if same := sum(r.ok and bool(r.error) for r in self.measured):
             have, share = ("1 trial has", "shares") if same == 1 else (f"{same} trials have", "share")
             self.note(f"{have} the same code as an earlier one, and {share} its time")

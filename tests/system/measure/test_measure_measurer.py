@@ -10,12 +10,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import fake_backend
+import numpy as np
 import pytest
 from fake_backend import digest_of
 from measuring import children, open_fds
 
 from autosched.errors import DeviceError, MeasureError, UsageError
 from autosched.measure import STATUSES, Job, Measurement, MeasureOptions, Measurer, judge
+from autosched.measure.playoff import LATE
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -321,6 +324,25 @@ def test_a_playoff_ends_when_the_time_is_over(make_measurer: Make) -> None:
     assert set(measurer.playoff_errors) == {job.id for job in jobs}
     played = measurer.playoff(jobs, rounds=3, until=time.monotonic() + 600.0)
     assert [len(samples) for _, samples in played] == [3, 3]
+
+
+@pytest.mark.parametrize("what", ["load_hang", "hang"])
+def test_a_player_that_hangs_does_not_keep_a_playoff_beyond_its_time(make_measurer: Make, what: str) -> None:
+    measurer = make_measurer(**PATIENT)
+    (ready,) = measurer.measure(honest(1))  # the workers have started
+    assert ready.ok
+    played = measurer.playoff([Job(7, what)], rounds=3, until=time.monotonic() + 3.0)
+    assert played == [(Job(7, what), [])] and measurer.playoff_errors == {7: LATE}
+    assert [m.status for m in measurer.measure(honest(2, start=50))] == ["ok"] * 2
+
+
+def test_outputs_that_take_too_long_are_given_up(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    assert measurer.outputs_of(Job(7, "hang"), fake_backend.expected(), 60.0, time.monotonic() + 1.0) == ([], LATE)
+    job = Job(8, "honest", {"code": 1})
+    outputs, why = measurer.outputs_of(job, fake_backend.expected(), 60.0)
+    assert why == "" and np.array_equal(outputs[0], fake_backend.expected()[0])
+    assert [m.error for m in measurer.measure([job])] == [""]  # one call is no measurement to take over
 
 
 def test_playoff_survives_its_players(make_measurer: Make) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +13,15 @@ import autosched
 from autosched.errors import UsageError
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
+from autosched.records import RecordLog
+from autosched.report.summary import summary_lines
+from autosched.search import make_strategy
+from autosched.search.guard import GuardedStrategy
 from autosched.space.loading import find_workload
-from autosched.tuning import Note, TrialDone
+from autosched.testing import SyntheticSpace
+from autosched.tuning import Note, TrialDone, blame
 from autosched.tuning import run as tuning_run
-from autosched.tuning.budget import FINALISTS, LEAST_ROUNDS, ROUNDS, Budget
+from autosched.tuning.budget import FINALISTS, LEAST_ROUNDS, ROUNDS, WHOLE_GRACE_S, Budget
 
 ROOT = Path(__file__).resolve().parents[3]
 SIZES = {"height": 24, "width": 40}
@@ -62,7 +69,8 @@ def test_batches_and_play_offs_end_with_the_budget() -> None:
     assert budget.left_for_trials(4.0, is_first=False) == budget.left(4.0) < 6.0
     assert 6.0 < budget.left_for_trials(4.0, is_first=True) <= 7.0
     assert budget.left_for_playoff(4.0) == pytest.approx(8.0)
-    assert budget.left_for_playoff(11.0) == pytest.approx(2.0)
+    assert budget.left_for_playoff(11.0) == pytest.approx(1.0)
+    assert budget.left_for_playoff(12.5) == 0.0
     endless = Budget(None, 2, 0.02)
     assert endless.left_for_trials(1e9, is_first=False) == endless.left_for_playoff(1e9) == float("inf")
 
@@ -112,7 +120,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def tune(folder: Path, budget_s: float) -> tuple[Any, list[Any]]:
+def tune(folder: Path, budget_s: float, strategy: str = "random") -> tuple[Any, list[Any]]:
     events: list[Any] = []
     blur = find_workload("box_blur", ROOT / "search_spaces")()
     result = autosched.tune(
@@ -122,7 +130,7 @@ def tune(folder: Path, budget_s: float) -> tuple[Any, list[Any]]:
         budget_s=budget_s,
         sizes=SIZES,
         records=folder,
-        strategy="random",
+        strategy=strategy,
         transfer=False,
         measure=MeasureOptions(builders=2),
         progress=events.append,
@@ -168,6 +176,87 @@ def test_a_first_batch_that_is_given_up_leaves_a_reason(
     assert result.trials == 0
     (warning,) = [e.text for e in events if isinstance(e, Note) and e.level == "warning" and "budget" in e.text]
     assert warning.startswith("the budget of 5 s was used up before the first trial")
+
+
+def slow_default(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler takes longer over the default schedule than there is time."""
+    real = Measurer.measure
+
+    def measure(self: Measurer, jobs: list[Job], quiet: Any = None, until: float | None = None) -> Any:
+        if jobs[0].sketch != "default":
+            yield from real(self, jobs, quiet, until)
+            return
+        assert until is not None
+        quiet()
+        clock.now = until
+
+    monkeypatch.setattr(Measurer, "measure", measure)
+
+
+def test_a_default_schedule_that_is_not_ready_in_time_ends_the_run_with_a_prediction(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_default(clock, monkeypatch)
+    result, events = tune(tmp_path, 3.0, strategy="bandit")
+    assert clock.now - 1000.0 <= 3.0 + WHOLE_GRACE_S
+    (warning,) = [e.text for e in events if isinstance(e, Note) and e.level == "warning"]
+    assert warning == (
+        "the budget of 3 s was used up before the default schedule had run, after 4.0 s; one trial takes about as "
+        "long: give 12 s or more"
+    )
+    assert result.trials == 0 and result.best is None and math.isnan(result.default_seconds)
+    predicted = result.predicted
+    assert predicted is not None and predicted.verified == "no" and result.knobs == predicted.knobs
+    assert "sch" in result.schedule_python or "split" in result.schedule_python
+    assert not result.log.exists() or not RecordLog(result.log).read().records
+    text = "\n".join(summary_lines(result, build="build it", resume="go on"))
+    assert "the schedule that a model chose; about" in text and "its output was not checked" in text
+
+
+def test_what_earlier_runs_found_is_the_result_where_nothing_could_be_run(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, _ = tune(tmp_path, 10.0)
+    slow_default(clock, monkeypatch)
+    result, _ = tune(tmp_path, 3.0)
+    assert result.trials == 0 and result.resumed == before.trials
+    assert result.best is not None and result.seconds == pytest.approx(5e-4)
+    assert "the default schedule has not run" in "\n".join(summary_lines(result, build="", resume=""))
+
+
+def test_a_run_without_a_trial_shows_what_it_would_have_tried(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default schedule has run, and there is no time for more."""
+    result, _ = tune(tmp_path, 3.0, strategy="bandit")
+    assert result.trials == 0 and result.default_seconds == 1e-3
+    assert result.predicted is not None and math.isnan(result.speedup)
+
+
+def test_a_strategy_that_had_the_time_is_named() -> None:
+    """Both where it answers, only slowly, and where it was left behind."""
+    told: list[str] = []
+    space = SyntheticSpace.standard()
+    run = SimpleNamespace(
+        strategy=GuardedStrategy("mine.py:Slow", make_strategy("random", space, seed=0), space),
+        options=SimpleNamespace(strategy="mine.py:Slow"),
+        budget=Budget(10.0, builders=2, sample_s=0.02),
+        proposals=SimpleNamespace(waited_s=4.0, late_s=0.5),
+        note=lambda text, level: told.append(text),
+        elapsed=10.0,
+    )
+    blame.for_faults(run, last=True)  # type: ignore[arg-type]
+    blame.for_being_late(run)  # type: ignore[arg-type]
+    assert told == []
+    run.proposals = SimpleNamespace(waited_s=6.0, late_s=3.0)
+    blame.for_faults(run)  # type: ignore[arg-type]
+    assert told == []  # it is told at the end
+    blame.for_faults(run, last=True)  # type: ignore[arg-type]
+    blame.for_being_late(run)  # type: ignore[arg-type]
+    assert told == [
+        "6.0 of 10.0 s went to the strategy 'mine.py:Slow' itself",
+        "strategy 'mine.py:Slow' was left behind: it had been choosing candidates for 3.0 s",
+    ]
 
 
 def test_batches_are_small_at_first(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
