@@ -18,6 +18,7 @@ from measuring import children, open_fds
 
 from autosched.errors import DeviceError, MeasureError, UsageError
 from autosched.measure import STATUSES, Job, Measurement, MeasureOptions, Measurer, judge
+from autosched.measure import batch as measure_batch
 from autosched.measure.playoff import LATE
 
 pytestmark = pytest.mark.timeout(120)
@@ -205,6 +206,30 @@ def test_a_build_that_takes_too_long_does_not_keep_the_others(make_measurer: Mak
     jobs = [Job(7, "build_hang"), *(Job(i, "honest", {"ns": 5000 + i}) for i in (1, 2))]
     found = list(measurer.measure(jobs, until=time.monotonic() + 8.0))
     assert {(m.job.id, m.status) for m in found} == {(1, "ok"), (2, "ok")}
+
+
+@pytest.mark.parametrize("hanging", [Job(7, "honest", {"hang": 1}), Job(7, "load_hang")], ids=["build", "load"])
+def test_a_compiler_has_no_more_time_than_others_need(
+    make_measurer: Make, monkeypatch: pytest.MonkeyPatch, hanging: Job
+) -> None:
+    """Of a minute that the options allow, a second is enough to know what has lost."""
+    monkeypatch.setattr(measure_batch, "_LEAST_BUILD_S", 1.0)
+    measurer = make_measurer(timeout_s=10.0, build_timeout_s=60.0)
+    assert [m.status for m in measurer.measure(honest(5))] == ["ok"] * 5
+    (found,) = measurer.measure([hanging])
+    assert found.status in ("build_timeout", "timeout") and found.error.startswith("no answer within 1")
+    assert [m.status for m in measurer.measure(honest(2, start=50))] == ["ok"] * 2
+
+
+def test_the_time_to_compile_follows_that_of_others_and_the_budget(make_measurer: Make) -> None:
+    context = make_measurer(timeout_s=10.0, build_timeout_s=15.0).context
+    assert context.compile_limit_s([1.0] * 9) == 15.0  # nothing was measured yet
+    context.best_s = 1e-3
+    assert context.compile_limit_s([1.0] * 3) == 15.0  # too few to tell
+    assert context.compile_limit_s([1.0, 1.0, 1.0, 9.0]) == 8.0
+    assert context.compile_limit_s([1.0] * 4, left=20.0) == 5.0
+    assert context.compile_limit_s([0.01] * 4, left=1.0) == 4.0
+    assert context.compile_limit_s([5.0] * 4) == 15.0
 
 
 def test_one_batch_at_a_time(make_measurer: Make) -> None:
