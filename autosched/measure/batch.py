@@ -127,6 +127,12 @@ class MeasureContext:
             with suppress(OSError):  # on a full disk it is compiled once more
                 (self.session.known / digest).touch()
 
+    @property
+    def at_work(self) -> str:
+        """What a worker is busy with, such as "while it was loaded"; empty where none is."""
+        phases = [slot.worker.phase for slot in self.pool.slots if slot.worker.busy]
+        return next((_WHILE[phase] for phase in phases if phase in _WHILE), "")
+
     # -- time limits and requests -----------------------------------------------------------------
 
     @property

@@ -96,6 +96,8 @@ class Measurer:
         self.playoff_errors: dict[int, str] = {}
         #: The `Measurement.strain` of its candidates, by job id.
         self.playoff_strains: dict[int, float] = {}
+        #: What was going on, such as "while it was loaded", as the last batch was given up; else empty.
+        self.left_at = ""
 
     def __enter__(self) -> Measurer:
         return self
@@ -222,4 +224,5 @@ class Measurer:
             yield
         finally:
             self._is_busy = False
+            self.left_at = self.context.at_work
             self.context.pool.stop_busy()

@@ -95,6 +95,11 @@ class WorkerProcess:
         return self._process is not None
 
     @property
+    def phase(self) -> str:
+        """What it was last known to do of the question that it is busy with."""
+        return self._phase
+
+    @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 

@@ -129,19 +129,19 @@ class Budget:
                 return entrants, rounds
         return 1, LEAST_ROUNDS
 
-    def too_short(self, elapsed_s: float) -> str:
-        """The message about a budget in which no trial was made."""
+    def too_short(self, elapsed_s: float, where: str = "") -> str:
+        """The message about a budget in which no trial was made; `where` says what was going on as it ended."""
         assert self.seconds is not None
+        budget = f"the budget of {self.seconds:g} s was used up"
         if not self.trial_s:
-            return (
-                f"the budget of {self.seconds:g} s was used up before the default schedule had run, after "
-                f"{elapsed_s:.1f} s; one trial takes about as long: give {math.ceil(3 * elapsed_s)} s or more"
-            )
+            after = f"after {elapsed_s:.1f} s" + (f", {where}" if where else "")
+            enough = f"one trial takes about as long: give {math.ceil(3 * elapsed_s)} s or more"
+            return f"{budget} before the default schedule had run, {after}; {enough}"
         least = elapsed_s + 4 * self.trial_s
         enough = math.ceil((least + self.playoff_s(1, LEAST_ROUNDS)) / (1 - PLAYOFF_SHARE))
         enough = max(enough, math.ceil(self.seconds) + 1)
         return (
-            f"the budget of {self.seconds:g} s was used up before the first trial: preparing took {elapsed_s:.1f} s, "
+            f"{budget} before the first trial: preparing took {elapsed_s:.1f} s, "
             f"and one trial takes about {self.trial_s:.1f} s; give {enough} s or more"
         )
 

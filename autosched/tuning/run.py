@@ -345,7 +345,7 @@ class Run(Session):
             m = next(iter(self.measurer.measure([job], quiet=self._settle, until=until)), None)
             if m is None:  # what is predicted is all that there will be
                 if not self.expected.hopeless:
-                    self.settled = Note(self.budget.too_short(self.elapsed), "warning")
+                    self.settled = Note(self.budget.too_short(self.elapsed, self.measurer.left_at), "warning")
                 return
             if m.ok:
                 break

@@ -200,6 +200,14 @@ def test_a_batch_ends_when_the_time_is_over(make_measurer: Make) -> None:
     assert len(list(measurer.measure(honest(3), until=time.monotonic() + 600.0))) == 3
 
 
+@pytest.mark.parametrize(("what", "where"), [("build_hang", "built"), ("load_hang", "loaded")])
+def test_what_was_going_on_as_the_time_was_over_is_known(make_measurer: Make, what: str, where: str) -> None:
+    measurer = make_measurer(**PATIENT)
+    assert [m.ok for m in measurer.measure(honest(1))] == [True] and measurer.left_at == ""  # the workers have started
+    assert list(measurer.measure([Job(7, what)], until=time.monotonic() + 2.0)) == []
+    assert measurer.left_at == f"while it was {where}"
+
+
 def test_a_build_that_takes_too_long_does_not_keep_the_others(make_measurer: Make) -> None:
     measurer = make_measurer(timeout_s=10.0, build_timeout_s=300.0, builders=2)
     assert [m.status for m in measurer.measure(honest(2))] == ["ok"] * 2  # the workers have started

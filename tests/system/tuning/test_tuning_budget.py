@@ -228,6 +228,13 @@ def test_a_run_without_a_trial_shows_what_it_would_have_tried(
     clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The default schedule has run, and there is no time for more."""
+    assert (
+        Budget(3.0, 2, 0.02)
+        .too_short(4.0, "while it was loaded")
+        .startswith(
+            "the budget of 3 s was used up before the default schedule had run, after 4.0 s, while it was loaded; one trial"
+        )
+    )
     result, _ = tune(tmp_path, 3.0, strategy="bandit")
     assert result.trials == 0 and result.default_seconds == 1e-3
     assert result.predicted is not None and math.isnan(result.speedup)
