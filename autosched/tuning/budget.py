@@ -135,8 +135,8 @@ class Budget:
         budget = f"the budget of {self.seconds:g} s was used up"
         if not self.trial_s:
             after = f"after {elapsed_s:.1f} s" + (f", {where}" if where else "")
-            enough = f"one trial takes about as long: give {math.ceil(3 * elapsed_s)} s or more"
-            return f"{budget} before the default schedule had run, {after}; {enough}"
+            wants = f"one trial takes about as long: give {math.ceil(3 * elapsed_s)} s or more"
+            return f"{budget} before the default schedule had run, {after}; {wants}"
         least = elapsed_s + 4 * self.trial_s
         enough = math.ceil((least + self.playoff_s(1, LEAST_ROUNDS)) / (1 - PLAYOFF_SHARE))
         enough = max(enough, math.ceil(self.seconds) + 1)
