@@ -76,8 +76,11 @@ def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str 
         values = text.knobs(chosen.knobs)
         lines += ["", f"schedule {chosen.sketch}{f' with {values}' if values else ''}:", ""]
         lines += [f"    {line}".rstrip() for line in result.schedule_python.rstrip().splitlines()]
-    lines += ["", f"records  {result.log}"]
-    if chosen is not None:
+    lines += [
+        "",
+        f"records  {result.log}{'' if result.is_recorded else ', without the best, which could not be written'}",
+    ]
+    if chosen is not None and result.is_recorded:
         lines.append(f"build    {build}")
     lines.append(f"resume   {resume}")
     return lines

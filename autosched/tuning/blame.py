@@ -27,8 +27,8 @@ def for_faults(run: Run, *, last: bool = False) -> None:
 
 
 def for_being_late(run: Run) -> None:
-    """Say whose time it was, where a strategy that had not answered at the end had a good part of the budget."""
+    """Say whose time it was, where one that is not ours had not answered at the end, and had a good part of it."""
     taken, budget_s = run.proposals.late_s, run.budget.seconds
-    if budget_s is not None and taken >= LONG_SHARE * budget_s:
+    if isinstance(run.strategy, GuardedStrategy) and budget_s is not None and taken >= LONG_SHARE * budget_s:
         name = f"strategy {run.options.strategy!r}"
         run.note(f"{name} was left behind: it had been choosing candidates for {taken:.1f} s", "warning")

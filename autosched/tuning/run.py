@@ -173,7 +173,7 @@ class Run(Session):
         self.neighbours = Neighbours()
         self.expectation: Expectation | None = None  # of more time, as of the last batch
         self._search_s = 0.0
-        self._unsaved = 0
+        self._unsaved, self._saved = 0, {label(r) for r in self.earlier}
         self._impossible: set[str] = set()  # reasons why sketches cannot be built, as far as they were told
         self._begun_batches = 0
         self._batches = self._propose()
@@ -541,6 +541,7 @@ class Run(Session):
         """Append to the log; on a full disk the line is lost, not the run."""
         try:
             self.log.append(r)
+            self._saved.add(label(r))
         except RecordError as error:
             if not self._unsaved:
                 self.note(f"records cannot be written any more: {error}", "warning")
@@ -594,5 +595,6 @@ class Run(Session):
             self.note(f"{self._unsaved} records could not be written", "warning")
         result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)
         result = replace(result, points=self.space.size, valid=self.space.valid, strain=self.neighbours.strain)
+        result = replace(result, is_recorded=result.best is None or label(result.best) in self._saved)
         self.say(PlayoffDone(result))
         return result

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import autosched
-from autosched.errors import UsageError
+from autosched.errors import RecordError, UsageError
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.records import RecordLog
@@ -264,6 +264,26 @@ def test_a_strategy_that_had_the_time_is_named() -> None:
         "6.0 of 10.0 s went to the strategy 'mine.py:Slow' itself",
         "strategy 'mine.py:Slow' was left behind: it had been choosing candidates for 3.0 s",
     ]
+
+
+@pytest.mark.parametrize(("kept", "is_recorded"), [(0, False), (1, False), (100, True)])
+def test_no_command_is_offered_on_what_was_not_written(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, is_recorded: bool
+) -> None:
+    """The disk is full after so many lines, of which the first is the default schedule's."""
+    real, left = RecordLog.append, [kept]
+
+    def append(self: RecordLog, record: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise RecordError("cannot write records: No space left on device", asked=str(self.path))
+        real(self, record)
+
+    monkeypatch.setattr(RecordLog, "append", append)
+    result, _ = tune(tmp_path, 10.0)
+    assert result.best is not None and result.is_recorded is is_recorded
+    text = "\n".join(summary_lines(result, build="build it", resume="go on"))
+    assert ("build    build it" in text) is is_recorded and ("which could not be written" in text) is not is_recorded
 
 
 def test_batches_are_small_at_first(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
