@@ -224,5 +224,7 @@ class Measurer:
             yield
         finally:
             self._is_busy = False
-            self.left_at = self.context.at_work
-            self.context.pool.stop_busy()
+            try:
+                self.left_at = self.context.at_work
+            finally:
+                self.context.pool.stop_busy()

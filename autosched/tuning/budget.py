@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import statistics
+import time
 from collections import deque
 from dataclasses import dataclass
 
@@ -32,6 +33,11 @@ SKETCHING_SHARE = 0.25
 #: Part of the time left that one batch may take: a run can only end between batches.
 _BATCH_SHARE = 0.5
 _KEPT = 16  # latest trials that the next ones are expected to be like
+
+
+def moment(left_s: float) -> float | None:
+    """The time of the monotonic clock so many seconds from now; None for no limit."""
+    return None if math.isinf(left_s) else time.monotonic() + left_s
 
 
 class Budget:
@@ -131,15 +137,14 @@ class Budget:
 
     def too_short(self, elapsed_s: float, where: str = "") -> str:
         """The message about a budget in which no trial was made; `where` says what was going on as it ended."""
-        assert self.seconds is not None
-        budget = f"the budget of {self.seconds:g} s was used up"
+        budget = "the time was used up" if self.seconds is None else f"the budget of {self.seconds:g} s was used up"
         if not self.trial_s:
             after = f"after {elapsed_s:.1f} s" + (f", {where}" if where else "")
             wants = f"one trial takes about as long: give {math.ceil(3 * elapsed_s)} s or more"
             return f"{budget} before the default schedule had run, {after}; {wants}"
         least = elapsed_s + 4 * self.trial_s
         enough = math.ceil((least + self.playoff_s(1, LEAST_ROUNDS)) / (1 - PLAYOFF_SHARE))
-        enough = max(enough, math.ceil(self.seconds) + 1)
+        enough = max(enough, math.ceil(self.seconds or 0.0) + 1)
         return (
             f"{budget} before the first trial: preparing took {elapsed_s:.1f} s, "
             f"and one trial takes about {self.trial_s:.1f} s; give {enough} s or more"

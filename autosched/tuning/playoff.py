@@ -9,6 +9,7 @@ the verdict.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from autosched.measure.stats import PlayoffResult, judge, speedup_interval
 from autosched.noise import typical
 from autosched.records import Record, ranked
 from autosched.space.space import DEFAULT
-from autosched.tuning.budget import FINALISTS, ROUNDS
+from autosched.tuning.budget import FINALISTS, ROUNDS, moment
 
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
@@ -75,7 +76,7 @@ def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> PlayoffO
     is_hopeless = _default_cost(run) > BEYOND_DOUBT * run.costs.of(finalists[0])
     jobs = [] if is_hopeless else [Job(0, DEFAULT, run.default_knobs)]
     jobs += [Job(i, run.name_of(r), r.knobs) for i, r in enumerate(finalists, start=1)]
-    until = run.moment(run.budget.left_for_playoff(run.elapsed))
+    until = moment(min(run.budget.left_for_playoff(run.elapsed), run.ends_at - time.monotonic()))
     samples = [s for _, s in run.measurer.playoff(jobs, rounds, until)]
     run.neighbours.add_playoff(run.measurer.playoff_strains)
     names = {job.id: job.sketch for job in jobs}

@@ -52,7 +52,7 @@ from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.tuning import blame, playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
-from autosched.tuning.budget import BATCHES, SKETCHING_SHARE, Budget, Expectation, Neighbours
+from autosched.tuning.budget import BATCHES, SKETCHING_SHARE, Budget, Expectation, Neighbours, moment
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
 from autosched.tuning.expected import REFERENCE_SHARE, Expected
 from autosched.tuning.playoff import DEFAULT, PlayoffOutcome, label
@@ -128,6 +128,7 @@ class Run(Session):
 
     inputs, sizes:     what is measured on, as `tune` takes them
     trials, budget_s:  its limits, None where somebody else sees to them
+    share_s:           then, the seconds of a budget that are its part, of which sketches and the reference have theirs
     workers:           processes that are there already
     """
 
@@ -145,6 +146,7 @@ class Run(Session):
         sizes: dict[str, int] | None = None,
         trials: int | None = None,
         budget_s: float | None = None,
+        share_s: float | None = None,
         ahead: bool | None = None,
         workers: Workers | None = None,
         say: Callable[[Event], None],
@@ -157,14 +159,13 @@ class Run(Session):
         self.budget = Budget(budget_s, self.measure_options.builders, self.measure_options.min_repeat_ms / 1000)
         with enough_memory(workload):
             self.inputs = list(inputs) if inputs is not None else workload.sample_inputs(sizes)
-        with sketching_until(self.begun + SKETCHING_SHARE * (math.inf if budget_s is None else budget_s)):
+        self.ends_at = math.inf  # a time of the monotonic clock, set by who shares a budget among several
+        self._share_s = budget_s if share_s is None else share_s
+        with sketching_until(self.begun + SKETCHING_SHARE * (math.inf if self._share_s is None else self._share_s)):
             super().__init__(workload, target, options, workload.sizes_of(self.inputs), say)
         self.log = RecordLog(default_path(workload.name, target.kind, find_folder(options.records)))
         check_writable(self.log.path)
         self.earlier = self._earlier()
-        with enough_memory(workload):
-            limit_s = None if budget_s is None else REFERENCE_SHARE * budget_s
-            self.expected = Expected(workload, self.target, self.inputs, limit_s)
         self.measured: list[Record] = []  # this run's records, in order
         self.given_up: list[Candidate] = []  # of the last batch, as it was given up
         self.resumed = 0  # trials of earlier runs that the strategy was told of
@@ -202,6 +203,13 @@ class Run(Session):
 
     def observe(self, trials: Sequence[Trial]) -> None:
         self.proposals.observe(trials)
+
+    @cached_property
+    def expected(self) -> Expected:
+        """The right outputs, which may take long to compute."""
+        with enough_memory(self.workload):
+            limit_s = None if self._share_s is None else REFERENCE_SHARE * self._share_s
+            return Expected(self.workload, self.target, self.inputs, limit_s)
 
     # -- the default schedule ---------------------------------------------------------------------
     @cached_property
@@ -286,19 +294,11 @@ class Run(Session):
         return time.monotonic() - self.begun
 
     def started(self) -> Started:
+        sketches = [(s.name, s.size) for s in self.space.sketches]
         return Started(
-            repr(self.workload),
-            str(self.target),
-            self.device["name"],
-            self.sizes,
-            [(s.name, s.size) for s in self.space.sketches],
-            self.space.size,
-            self.resumed,
-            self.log.path,
-            self.limit,
-            self.budget.seconds,
-            self.space.valid,
-        )
+            repr(self.workload), str(self.target), self.device["name"], self.sizes, sketches, self.space.size,
+            self.resumed, self.log.path, self.limit, self.budget.seconds, self.space.valid,
+        )  # fmt: skip
 
     def open_measurer(self) -> Measurer:
         w, trace = self.workload, self.defaults[0]
@@ -332,7 +332,7 @@ class Run(Session):
         """
         trace, some = self.defaults
         if self.expected.is_unknown:
-            default, until = Job(-2, DEFAULT, some[0], patience=PATIENCE), self.moment(self._left_for_trials())
+            default, until = Job(-2, DEFAULT, some[0], patience=PATIENCE), moment(self._left_for_trials())
             if told := self.expected.by_stand_in(self.measurer, default, until):
                 self.note(told, "warning")
         if doubt := self.expected.doubt:
@@ -341,7 +341,7 @@ class Run(Session):
             self.proposals.begin(self._next_size(self.resumed))
         failed: list[Measurement] = []
         for knobs in some:
-            job, until = Job(0, DEFAULT, knobs, patience=PATIENCE), self.moment(self._left_for_trials())
+            job, until = Job(0, DEFAULT, knobs, patience=PATIENCE), moment(self._left_for_trials())
             m = next(iter(self.measurer.measure([job], quiet=self._settle, until=until)), None)
             if m is None:  # what is predicted is all that there will be
                 if not self.expected.hopeless:
@@ -370,11 +370,6 @@ class Run(Session):
     def _settle(self) -> None:
         """Wait, before the default schedule is timed, until nobody is proposing; not so long that there is no time."""
         self.proposals.join(self._left_for_trials() / 2)
-
-    @staticmethod
-    def moment(left: float) -> float | None:
-        """The time of the monotonic clock so many seconds from now; None for no limit."""
-        return None if math.isinf(left) else time.monotonic() + left
 
     def remember(self) -> None:
         """Let candidates with the code of an earlier record take over its time, where times are comparable.
@@ -492,7 +487,7 @@ class Run(Session):
         for i, c in enumerate(batch, start=first):
             sketch = self.space.sketches[c.sketch]
             jobs.append(Job(i, sketch.name, sketch.values(c.indices)))
-        until = self.moment(self._left_for_trials())
+        until = moment(self._left_for_trials())
         for m in self.measurer.measure(jobs, quiet=self.proposals.join, until=until):
             candidate = batch[m.job.id - first]
             sketch = self.space.sketches[candidate.sketch]
@@ -511,7 +506,8 @@ class Run(Session):
 
     def _left_for_trials(self) -> float:
         """Seconds after which a batch is given up."""
-        return self.budget.left_for_trials(self.elapsed, not self.measured)
+        left = self.budget.left_for_trials(self.elapsed, not self.measured)
+        return min(left, self.ends_at - time.monotonic())
 
     def _progress(self, r: Record) -> TrialDone:
         best = min((*self.measured, *self.earlier), key=self.costs.of)

@@ -22,6 +22,7 @@ from autosched.testing import SyntheticSpace
 from autosched.tuning import Note, TrialDone, blame
 from autosched.tuning import run as tuning_run
 from autosched.tuning.budget import FINALISTS, LEAST_ROUNDS, ROUNDS, WHOLE_GRACE_S, Budget
+from autosched.tuning.expected import REFERENCE_SHARE, Expected
 
 ROOT = Path(__file__).resolve().parents[3]
 SIZES = {"height": 24, "width": 40}
@@ -264,6 +265,37 @@ def test_a_strategy_that_had_the_time_is_named() -> None:
         "6.0 of 10.0 s went to the strategy 'mine.py:Slow' itself",
         "strategy 'mine.py:Slow' was left behind: it had been choosing candidates for 3.0 s",
     ]
+
+
+def test_several_tasks_end_with_their_budget(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default schedule of the first would take longer than there is time for all."""
+    limits: list[float | None] = []
+    real = Expected.__post_init__
+
+    def watched(self: Expected) -> None:
+        limits.append(self.limit_s)
+        real(self)
+
+    monkeypatch.setattr(Expected, "__post_init__", watched)
+    slow_default(clock, monkeypatch)
+    told: list[Any] = []
+    blur = find_workload("box_blur", ROOT / "search_spaces")
+    result = autosched.tune_tasks(
+        [blur(), blur(channels=1)],
+        "llvm",
+        budget_s=8.0,
+        records=tmp_path,
+        inputs=[blur(channels=c).sample_inputs(SIZES) for c in (3, 1)],
+        strategy="random",
+        transfer=False,
+        measure=MeasureOptions(builders=2),
+        progress=told.append,
+    )
+    assert clock.now - 1000.0 <= 8.0 + WHOLE_GRACE_S and result.results == []
+    assert limits == [REFERENCE_SHARE * 4.0]  # the second, which is not reached, has no need of its reference
+    texts = [e.text for e in told if isinstance(e, Note)]
+    assert any("used up before the default schedule had run" in t for t in texts)
+    assert any("not reached" in t for t in texts)
 
 
 @pytest.mark.parametrize(("kept", "is_recorded"), [(0, False), (1, False), (100, True)])
