@@ -26,12 +26,21 @@ from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload
 from autosched.target import Target
 
-#: The part of a budget in seconds that the reference may take, and again the plain loops in its place.
+#: The part of a budget in seconds that the reference may take, and again what stands in for it.
 REFERENCE_SHARE = 0.25
+#: Seconds that it may take in any case, and the part of a budget that these may be: a stand-in takes as long to build.
+LEAST_REFERENCE_S, MOST_SHARE = 1.5, 0.5
 #: Times as long is waited for it where nothing can stand in for it: it alone sees how far last bits move floats.
 PATIENCE = 3.0
 #: Seconds that a call of a stand-in may take in any case: on a busy machine a short one may wait for a core.
 LEAST_S = 2.0
+
+
+def reference_limit_s(budget_s: float | None) -> float | None:
+    """Seconds that the reference may take in a run with this budget; None for no limit."""
+    if budget_s is None:
+        return None
+    return max(REFERENCE_SHARE * budget_s, min(LEAST_REFERENCE_S, MOST_SHARE * budget_s))
 
 
 @dataclass

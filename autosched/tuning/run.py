@@ -54,7 +54,7 @@ from autosched.tuning import blame, playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
 from autosched.tuning.budget import BATCHES, SKETCHING_SHARE, Budget, Expectation, Neighbours, moment
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
-from autosched.tuning.expected import REFERENCE_SHARE, Expected
+from autosched.tuning.expected import Expected, reference_limit_s
 from autosched.tuning.playoff import DEFAULT, PlayoffOutcome, label
 from autosched.tuning.predict import predict, untried
 from autosched.tuning.proposals import Proposals
@@ -208,8 +208,7 @@ class Run(Session):
     def expected(self) -> Expected:
         """The right outputs, which may take long to compute."""
         with enough_memory(self.workload):
-            limit_s = None if self._share_s is None else REFERENCE_SHARE * self._share_s
-            return Expected(self.workload, self.target, self.inputs, limit_s)
+            return Expected(self.workload, self.target, self.inputs, reference_limit_s(self._share_s))
 
     # -- the default schedule ---------------------------------------------------------------------
     @cached_property

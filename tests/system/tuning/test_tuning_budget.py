@@ -22,7 +22,7 @@ from autosched.testing import SyntheticSpace
 from autosched.tuning import Note, TrialDone, blame
 from autosched.tuning import run as tuning_run
 from autosched.tuning.budget import FINALISTS, LEAST_ROUNDS, ROUNDS, WHOLE_GRACE_S, Budget
-from autosched.tuning.expected import REFERENCE_SHARE, Expected
+from autosched.tuning.expected import Expected, reference_limit_s
 
 ROOT = Path(__file__).resolve().parents[3]
 SIZES = {"height": 24, "width": 40}
@@ -292,7 +292,7 @@ def test_several_tasks_end_with_their_budget(clock: Clock, tmp_path: Path, monke
         progress=told.append,
     )
     assert clock.now - 1000.0 <= 8.0 + WHOLE_GRACE_S and result.results == []
-    assert limits == [REFERENCE_SHARE * 4.0]  # the second, which is not reached, has no need of its reference
+    assert limits == [reference_limit_s(4.0)]  # the second, which is not reached, has no need of its reference
     texts = [e.text for e in told if isinstance(e, Note)]
     assert any("used up before the default schedule had run" in t for t in texts)
     assert any("not reached" in t for t in texts)

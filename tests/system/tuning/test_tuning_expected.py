@@ -45,12 +45,17 @@ def late(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(Workload, "reference", reference)
     monkeypatch.setattr(tuning_expected, "REFERENCE_SHARE", 0.01)
-    monkeypatch.setattr("autosched.tuning.run.REFERENCE_SHARE", 0.01)
+    monkeypatch.setattr(tuning_expected, "LEAST_REFERENCE_S", 0.0)
     return begun
 
 
 def run(folder: Path, function: WorkloadFunction[...] = doubled, progress: Any = False) -> Any:
     return tune(function(), "llvm", trials=2, budget_s=30.0, records=folder, measure=QUICK, progress=progress)
+
+
+def test_the_reference_has_as_long_as_a_stand_in_takes() -> None:
+    limits = [tuning_expected.reference_limit_s(b) for b in (None, 1.0, 3.0, 6.0, 40.0)]
+    assert limits == [None, 0.5, 1.5, 1.5, 10.0]
 
 
 def test_trials_are_made_and_records_say_what_they_were_compared_with(late: list[float], tmp_path: Path) -> None:
