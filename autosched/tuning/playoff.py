@@ -96,9 +96,9 @@ def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> PlayoffO
 
 
 def without(run: Run) -> PlayoffOutcome:
-    """The best single measurement as the outcome."""
+    """The best single measurement as the outcome, which may be the default schedule's."""
     finalists = finalists_of(run)
-    if not finalists:
+    if not finalists or (run.default_record is not None and _default_cost(run) <= run.costs.of(finalists[0])):
         return _nothing(run)
     best = finalists[0]
     speedup = _default_cost(run) / run.costs.of(best) if run.default_record is not None else math.nan

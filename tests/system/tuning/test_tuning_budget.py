@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import autosched
 from autosched.errors import RecordError, UsageError
 from autosched.measure.measurer import Measurer
+from autosched.measure.playoff import LATE
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.records import RecordLog
 from autosched.report.summary import summary_lines
@@ -296,6 +298,28 @@ def test_several_tasks_end_with_their_budget(clock: Clock, tmp_path: Path, monke
     texts = [e.text for e in told if isinstance(e, Note)]
     assert any("used up before the default schedule had run" in t for t in texts)
     assert any("not reached" in t for t in texts)
+
+
+@pytest.mark.parametrize(("seconds", "is_better"), [(5e-4, True), (5e-3, False)])
+def test_without_a_play_off_the_default_schedule_stays_where_it_is_faster(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, is_better: bool
+) -> None:
+    real = Measurer.measure
+
+    def measure(self: Measurer, jobs: list[Job], quiet: Any = None, until: float | None = None) -> Any:
+        for m in real(self, jobs, quiet, until):
+            yield m if m.job.sketch == "default" else replace(m, samples=(seconds,) * 3)
+
+    def late(self: Measurer, jobs: list[Job], rounds: int = 15, until: float | None = None) -> Any:
+        self.playoff_errors = {job.id: LATE for job in jobs}
+        return [(job, []) for job in jobs]
+
+    monkeypatch.setattr(Measurer, "measure", measure)
+    monkeypatch.setattr(Measurer, "playoff", late)
+    result, _ = tune(tmp_path, 10.0)
+    assert any("no time for a play-off" in note for note in result.notes) and result.trials
+    assert (result.best is not None) is is_better
+    assert result.seconds == (seconds if is_better else 1e-3) and result.speedup == (2.0 if is_better else 1.0)
 
 
 @pytest.mark.parametrize(("kept", "is_recorded"), [(0, False), (1, False), (100, True)])
