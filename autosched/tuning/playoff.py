@@ -69,7 +69,7 @@ def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> PlayoffO
     if run.default_record is None:  # it had no time to run
         return without(run)
     if not finalists:
-        if run.settled is None:
+        if run.settled is None and run.measured:
             run.note("no candidate could be measured, so the default schedule stays", "warning")
         return _nothing(run)
     # Its one measurement will do. It is not judged, either: a constant ties with anything that is noisy enough.

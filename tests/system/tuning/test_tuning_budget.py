@@ -241,6 +241,7 @@ def test_a_run_without_a_trial_shows_what_it_would_have_tried(
     result, _ = tune(tmp_path, 3.0, strategy="bandit")
     assert result.trials == 0 and result.default_seconds == 1e-3
     assert result.predicted is not None and math.isnan(result.speedup)
+    assert not any("the default schedule stays" in note for note in result.notes)
 
 
 def test_a_strategy_that_had_the_time_is_named() -> None:
