@@ -12,6 +12,8 @@ from typing import Any
 
 #: Seconds between one request to stop and the next: one that arrives inside a destructor is swallowed.
 _AGAIN_S = 0.02
+#: The file of the frames that `import` has on the stack.
+_IMPORT = "<frozen importlib._bootstrap>"
 
 
 class TooLate(BaseException):
@@ -22,8 +24,9 @@ class TooLate(BaseException):
 def within(seconds: float, *, cpu: bool = False) -> Iterator[None]:
     """Raise TooLate in this thread when the block has run for so many seconds, or with `cpu` computed for so many.
 
-    It takes effect between two steps of Python code, so a single call of NumPy or LLVM is finished first. What the
-    block was building may be left half done: use it where that is thrown away.
+    It takes effect between two steps of Python code, so a single call of NumPy or LLVM is finished first, and so is an
+    import: a module that was left half done would be of no use to the rest of the program. What the block was building
+    may be left half done: use it where that is thrown away.
 
     >>> with within(60.0):
     ...     total = sum(range(1000))
@@ -37,7 +40,7 @@ def within(seconds: float, *, cpu: bool = False) -> Iterator[None]:
         while not done.wait(wait):
             wait = max(end_at - clock(), _AGAIN_S)
             with lock:
-                if not done.is_set() and clock() >= end_at:
+                if not done.is_set() and clock() >= end_at and not _is_importing(thread):
                     asked.set()
                     _raise_in(thread, TooLate)
 
@@ -67,6 +70,22 @@ def _clock_of(thread: int) -> Callable[[], float]:
     except (AttributeError, OSError):  # macOS
         return time.monotonic
     return lambda: time.clock_gettime(which)
+
+
+def stop(thread: threading.Thread) -> None:
+    """Raise TooLate in another thread at its next step, where it has one. Returns at once."""
+    if thread.ident is not None and not _is_importing(thread.ident):
+        _raise_in(thread.ident, TooLate)
+
+
+def _is_importing(thread: int) -> bool:
+    """Whether this thread is loading a module: pandas, for one, cannot be imported again after that was broken off."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORT:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager

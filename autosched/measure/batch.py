@@ -7,10 +7,13 @@
 
 from __future__ import annotations
 
+import math
 import re
+import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,11 @@ MAX_ATTEMPTS = 2
 _MAX_DEVICE_ERRORS = 3  # in a row, before the device itself is suspected
 _LEAST_RUN_S = 2.0
 _SLACK = 10.0  # a candidate may be this much slower than the best before it is cut off
+#: A candidate may take this many times as long to compile as others, and this part of the time left to its batch, but
+#: always so many seconds: what takes longer is made of far more code than they are.
+_BUILD_SLACK, _ONE_SHARE, _LEAST_BUILD_S = 8.0, 0.25, 4.0
+#: Candidates that tell how long compiling takes: the latest, and at least so many.
+_TELLING, _FEW = 16, 4
 _CHECK_S = 30.0  # comparing outputs is our own code; this only bounds a damaged process
 _LOG_SHOWN = 400  # characters
 _BUILD_SHARE = 0.7  # of the time until a batch has to end, after which what is built is run
@@ -89,6 +97,8 @@ class MeasureContext:
     known:      digest of code -> its measurement (`remember`)
     control:    a job that worked, its artifact kept: it tells a lost device from bad candidates
     inspection: the caller's own check of outputs
+    remembers:  whether later jobs with the code of one of this session take over its samples
+    builds, loads: seconds that the latest candidates took to build, and to load with what drivers do at a first launch
     """
 
     target: Target
@@ -98,6 +108,9 @@ class MeasureContext:
     known: dict[str, KnownCode] = field(default_factory=dict)
     control: QueuedJob | None = None
     inspection: Inspection | None = None
+    remembers: bool = True
+    builds: deque[float] = field(default_factory=lambda: deque(maxlen=_TELLING))
+    loads: deque[float] = field(default_factory=lambda: deque(maxlen=_TELLING))
 
     @property
     def session(self) -> SessionFolder:
@@ -109,9 +122,16 @@ class MeasureContext:
 
     def remember(self, digest: str, known: KnownCode) -> None:
         """Spare candidates with this code compiling and running. A text that is no digest is ignored."""
-        if digest not in self.known and _DIGEST.fullmatch(digest):
+        if self.remembers and digest not in self.known and _DIGEST.fullmatch(digest):
             self.known[digest] = known
-            (self.session.known / digest).touch()
+            with suppress(OSError):  # on a full disk it is compiled once more
+                (self.session.known / digest).touch()
+
+    @property
+    def at_work(self) -> str:
+        """What a worker is busy with, such as "while it was loaded"; empty where none is."""
+        phases = [slot.worker.phase for slot in self.pool.slots if slot.worker.busy]
+        return next((_WHILE[phase] for phase in phases if phase in _WHILE), "")
 
     # -- time limits and requests -----------------------------------------------------------------
 
@@ -128,11 +148,24 @@ class MeasureContext:
         calls = self.options.number or max(1.0, self.sample_s / self.best_s)
         return min(limit, max(_LEAST_RUN_S, _SLACK * self.best_s * calls * self.options.repeat))
 
-    def run_limits(self, run: float) -> list[tuple[str, float]]:
-        """The limit of each phase of a run whose timed calls may take `run` seconds."""
+    def compile_limit_s(self, others: Sequence[float], left: float = math.inf) -> float:
+        """Seconds that a candidate may be compiled where others took so long, `left` seconds before its batch ends.
+
+        A search spends no time on what has lost: code that takes far longer than all others. Until something has been
+        measured, and a few have told how long it takes, it is what the options say.
+        """
+        most = self.options.build_timeout_s
+        if self.best_s is None or len(others) < _FEW:
+            return most
+        return min(most, max(_LEAST_BUILD_S, min(_BUILD_SLACK * statistics.median(others), _ONE_SHARE * left)))
+
+    def run_limits(self, run: float, load: float | None = None) -> list[tuple[str, float]]:
+        """The limit of each phase of a run that may take `load` seconds to compile, as the options say by default, and
+        whose timed calls may take `run` seconds."""
+        load = self.options.build_timeout_s if load is None else load
         # A device's driver may compile again at the first launch.
-        first = run + (self.options.build_timeout_s if self.target.kind == "opencl" else 0.0)
-        seconds = (CpuSeconds(self.options.build_timeout_s), first, _CHECK_S, run, _CHECK_S)
+        first = run + (load if self.target.kind == "opencl" else 0.0)
+        seconds = (CpuSeconds(load), first, _CHECK_S, run, _CHECK_S)
         return list(zip(PHASES, seconds, strict=True))
 
     def time_limits(self) -> list[tuple[str, float]]:
@@ -218,8 +251,9 @@ class BuildQueue:
         self.building = 0
         self.built: deque[QueuedJob] = deque()
 
-    def dispatch(self, ahead: int) -> None:
-        """Keep builders busy while fewer than `ahead` jobs are built or being built."""
+    def dispatch(self, ahead: int, limit_s: float | None = None) -> None:
+        """Keep builders busy while fewer than `ahead` jobs are built or being built, each for `limit_s` at most where
+        its sketch need not be lowered first."""
         pool, options = self._context.pool, self._context.options
         room = min(len(self.pending), ahead - len(self.built) - self.building)
         if room <= 0:
@@ -229,7 +263,9 @@ class BuildQueue:
             task = self._next_for(slot)
             task.path = self._context.session.new_artifact()
             request = {"op": "build", "job": task.job.to_json(), "path": str(task.path), "known": self._known}
-            if pool.submit(slot, request, [("build", CpuSeconds(task.job.patience * options.build_timeout_s))], task):
+            is_lowered = task.job.sketch in slot.knows
+            most = limit_s if limit_s is not None and is_lowered else options.build_timeout_s
+            if pool.submit(slot, request, [("build", CpuSeconds(task.job.patience * most))], task):
                 self.pending.remove(task)
                 slot.knows.add(task.job.sketch)
                 self.building += 1
@@ -269,6 +305,7 @@ class BuildQueue:
         if answer.status != "ok":
             task.path.unlink(missing_ok=True)
             return task.ended(answer.status, answer.error)
+        self._context.builds.append(answer.build_s)
         task.digest, task.attempts = answer.digest, 0
         self.built.append(task)
         return None
@@ -323,15 +360,20 @@ class Batch:
 
     # -- dispatching -------------------------------------------------------------------------------
 
+    @property
+    def _left_s(self) -> float:
+        return math.inf if self._until is None else self._until - time.monotonic()
+
     def _dispatch(self) -> None:
         queue, pool = self._queue, self._context.pool
         pool.ensure("runner", 1)
+        limit_s = self._context.compile_limit_s(self._context.builds, self._left_s)
         if self._context.options.overlap:
-            queue.dispatch(self._ahead)
+            queue.dispatch(self._ahead, limit_s)
             self._run_next()
             return
         if not self._is_running_phase:
-            queue.dispatch(self._ahead)
+            queue.dispatch(self._ahead, limit_s)
             is_enough = not queue.pending or len(queue.built) >= self._ahead
             self._is_running_phase = is_enough and not queue.building and not pool.is_starting("builder")
             if queue.built and _is_past(self._build_until):
@@ -357,7 +399,8 @@ class Batch:
             if slot is None:
                 return
             request = self._context.run_request(task.path)
-            limits = self._context.run_limits(self._context.run_limit_s(task.job.patience))
+            load_s = self._context.compile_limit_s(self._context.loads, self._left_s)
+            limits = self._context.run_limits(self._context.run_limit_s(task.job.patience), load_s)
             if not self._context.pool.submit(slot, request, limits, task):
                 return
             self._running = queue.built.popleft()
@@ -396,6 +439,8 @@ class Batch:
                 return None
         else:
             self._device_errors = 0
+        if answer.status == "ok":
+            self._context.loads.append(sum(outcome.spent.get(phase, 0.0) for phase in ("load", "first")))
         said = answer.error
         if answer.status == "compile" and (words := last_words(outcome.log)) and words not in said:
             said = f"{said}\n{words}"  # a device's compiler may say more on its standard error

@@ -13,7 +13,7 @@ import numpy as np
 
 from autosched.errors import UsageError
 from autosched.measure.batch import Batch, KnownCode, MeasureContext
-from autosched.measure.playoff import Playoff
+from autosched.measure.playoff import LATE, Playoff
 from autosched.measure.protocol import Job, Measurement, MeasureOptions
 from autosched.measure.verify import Array, Inspection, Inspector, differing_bytes
 from autosched.measure.workers import Workers
@@ -96,6 +96,8 @@ class Measurer:
         self.playoff_errors: dict[int, str] = {}
         #: The `Measurement.strain` of its candidates, by job id.
         self.playoff_strains: dict[int, float] = {}
+        #: What was going on, such as "while it was loaded", as the last batch was given up; else empty.
+        self.left_at = ""
 
     def __enter__(self) -> Measurer:
         return self
@@ -109,11 +111,14 @@ class Measurer:
         """End the workers, remove the session's folder. Safe to call twice."""
         self._finalizer()
 
-    def outputs_of(self, job: Job, like: Sequence[Array], limit_s: float) -> tuple[list[Array], str]:
+    def outputs_of(
+        self, job: Job, like: Sequence[Array], limit_s: float, until: float | None = None
+    ) -> tuple[list[Array], str]:
         """(what a job leaves in its outputs, empty), or (nothing, the reason): for `compare_with`.
 
         like:    arrays of the shapes and types of all outputs, which this was made with as `initial`
         limit_s: seconds that a call may take
+        until:   a time of the monotonic clock, at which it is given up
 
         Two calls must leave the same.
         """
@@ -126,8 +131,11 @@ class Measurer:
 
         options = replace(self.options, verify=True, number=1, repeat=1, timeout_s=max(limit_s, 0.01))
         inspection = Inspection(look, like, self.context.session.path / "shown")
+        context = replace(self.context, options=options, inspection=inspection, remembers=False)
         with self._at_work("outputs_of"):
-            (found,) = Batch(replace(self.context, options=options, inspection=inspection), [job])
+            found = next(iter(Batch(context, [job], until=until)), None)
+        if found is None:
+            return [], LATE
         return (seen[0], "") if found.ok else ([], found.error)
 
     def compare_with(
@@ -191,8 +199,8 @@ class Measurer:
 
         Outputs are verified whole, before the first and after the last round. A job that fails has no samples, and its
         reason is in `playoff_errors`. `stats.judge` names the winner, and says how many rounds that takes. From `until`
-        on, a time of the monotonic clock, no round begins, and jobs that are not built leave. Raises what `measure`
-        raises, and UsageError for `rounds` < 1.
+        on, a time of the monotonic clock, no round begins, and jobs that are not built and loaded leave. Raises what
+        `measure` raises, and UsageError for `rounds` < 1.
         """
         if rounds < 1:
             raise UsageError("there must be at least one round", asked=f"playoff(rounds={rounds})")
@@ -216,4 +224,7 @@ class Measurer:
             yield
         finally:
             self._is_busy = False
-            self.context.pool.stop_busy()
+            try:
+                self.left_at = self.context.at_work
+            finally:
+                self.context.pool.stop_busy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ from autosched.measure.verify import AFTER, FIRST
 
 #: why a candidate left that was not ready in time
 LATE = "the time was over before its turn"
+#: Seconds that a sample at work has when the time is over: with it the rounds of all others would be lost.
+_SAMPLE_GRACE_S = 1.0
 
 
 @dataclass
@@ -40,7 +43,7 @@ class Playoff:
     """
 
     def __init__(self, context: MeasureContext, jobs: Iterable[Job], rounds: int, until: float | None = None) -> None:
-        """No round begins after `until`, a time of the monotonic clock, and who is not built by then leaves."""
+        """No round begins after `until`, a time of the monotonic clock, and who is not built and loaded then leaves."""
         self._context, self._rounds, self._until = context, rounds, until
         self._entries = [_Entry(job, f"{i}") for i, job in enumerate(jobs)]
         self._round_s = 0.0  # of the last round
@@ -91,11 +94,12 @@ class Playoff:
         while queue.pending or queue.building:
             self._context.pool.ensure("runner", 1)
             queue.dispatch(len(self._entries))
-            for event in self._context.pool.wait(1.0):
+            left = math.inf if self._until is None else self._until - time.monotonic()
+            if left <= 0:
+                break
+            for event in self._context.pool.wait(min(1.0, left)):
                 if (ended := queue.finish(event)) is not None:
                     entry_of[id(event.token)].error = f"{ended.status}: {ended.error}"
-            if self._until is not None and time.monotonic() >= self._until:
-                break
         for task in queue.built:
             entry_of[id(task)].task = task
         for entry in self._entries:
@@ -139,8 +143,12 @@ class Playoff:
 
     def _ask(self, entry: _Entry, request: dict[str, Any], limits: list[tuple[str, float]]) -> RunAnswer | None:
         """The answer; None where there is none. The question may be repeated unless `entry.error` is set."""
-        event = self._exchange(request, limits)
-        if request["op"] == "run":
+        is_run = request["op"] == "run"
+        event = self._exchange(request, limits, 0.0 if is_run else _SAMPLE_GRACE_S)
+        if event is None:
+            entry.error = LATE
+            return None
+        if is_run:
             answer = self._context.answered(event, read_run, FIRST, AFTER)
         else:
             answer = self._context.answered(event, read_time, *((AFTER,) if request["check"] else ()))
@@ -159,16 +167,20 @@ class Playoff:
         if is_final or entry.strikes >= MAX_ATTEMPTS:
             entry.error = error
 
-    def _exchange(self, request: dict[str, Any], limits: list[tuple[str, float]]) -> Event:
-        """Ask the runner and wait for the outcome."""
+    def _exchange(self, request: dict[str, Any], limits: list[tuple[str, float]], grace_s: float) -> Event | None:
+        """Ask the runner and wait for the outcome; None where there is none so many seconds after `until`."""
         pool = self._context.pool
+        end = math.inf if self._until is None else self._until + grace_s
         while True:
             pool.ensure("runner", 1)
             slot = pool.free("runner")
             if slot is not None:
                 pool.submit(slot, request, limits, None)
-            for event in pool.wait(1.0):
+            for event in pool.wait(min(1.0, max(end - time.monotonic(), 0.01))):
                 return event
+            if time.monotonic() >= end:
+                pool.stop_busy()
+                return None
 
     def _remove_files(self) -> None:
         for entry in self._entries:

@@ -43,7 +43,8 @@ _READ_PER_TICK = 1 << 20  # bytes, so that a flood on one pipe cannot stop the c
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of one question; `log` is the end of what the worker printed meanwhile."""
+    """The end of one question; `log` is the end of what the worker printed meanwhile, `spent` the seconds of each of
+    its phases."""
 
     kind: str
     reply: dict[str, Any] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Outcome:
     error: str = ""
     log: str = ""
     seconds: float = 0.0
+    spent: dict[str, float] = field(default_factory=dict)
 
 
 class WorkerProcess:
@@ -78,6 +80,7 @@ class WorkerProcess:
         self._outgoing = b""
         self._log = bytearray()
         self._limits: dict[str, float] = {}
+        self._spent: dict[str, float] = {}
         self._phase = ""
         self._sent = self._deadline = math.inf
         self._entered = 0.0
@@ -90,6 +93,11 @@ class WorkerProcess:
     def running(self) -> bool:
         """Whether there is a process; it may just have died."""
         return self._process is not None
+
+    @property
+    def phase(self) -> str:
+        """What it was last known to do of the question that it is busy with."""
+        return self._phase
 
     @property
     def pid(self) -> int | None:
@@ -187,7 +195,7 @@ class WorkerProcess:
         self._outgoing = encode({**message, "seq": self._sequence})
         self._log.clear()
         self._limits = dict(limits)
-        self._sent = time.monotonic()
+        self._sent, self._spent = time.monotonic(), {}
         self._start_clock(limits[0][0])
         self.busy = True
         return True
@@ -273,12 +281,18 @@ class WorkerProcess:
         names = list(self._limits)
         if phase not in names or names.index(phase) <= names.index(self._phase):
             raise FrameError(f"phase {str(phase)[:20]!r} after {self._phase!r}")
+        self._end_phase()
         self._start_clock(phase)
+
+    def _end_phase(self) -> None:
+        self._spent[self._phase] = time.monotonic() - self._entered
 
     def _answered(self, reply: dict[str, Any]) -> Outcome:
         self.busy = False
         self._read_log()
-        outcome = Outcome(REPLY, reply, self._phase, "", self._log_tail(), time.monotonic() - self._sent)
+        self._end_phase()
+        seconds = time.monotonic() - self._sent
+        outcome = Outcome(REPLY, reply, self._phase, "", self._log_tail(), seconds, self._spent)
         if len(self._frames):  # it went on writing after its answer
             self.kill()
         return outcome

@@ -36,7 +36,8 @@ class MeasureOptions:
     timeout_s:       longest that a candidate may run, verification and all samples included; the
                      limit shrinks as faster candidates are found, never below 2 s
     build_timeout_s: CPU time that one build may use, so that a busy machine fails no candidate; in seconds of
-                     the wall clock it may last six times as long. A device's own compiler counts as building
+                     the wall clock it may last six times as long. A device's own compiler counts as building.
+                     Once some candidates have run, others may take eight times as long as these did
     number:          calls per sample; 0 divides samples into short pieces, of which the fastest counts
     repeat:          samples per candidate
     race:            take fewer samples of candidates that have clearly lost, or whose samples agree, and more of

@@ -76,8 +76,11 @@ def summary_lines(result: TuneResult, *, build: str, resume: str, standing: str 
         values = text.knobs(chosen.knobs)
         lines += ["", f"schedule {chosen.sketch}{f' with {values}' if values else ''}:", ""]
         lines += [f"    {line}".rstrip() for line in result.schedule_python.rstrip().splitlines()]
-    lines += ["", f"records  {result.log}"]
-    if chosen is not None:
+    lines += [
+        "",
+        f"records  {result.log}{'' if result.is_recorded else ', without the best, which could not be written'}",
+    ]
+    if chosen is not None and result.is_recorded:
         lines.append(f"build    {build}")
     lines.append(f"resume   {resume}")
     return lines
@@ -88,7 +91,9 @@ def _times(result: TuneResult) -> list[tuple[str, str]]:
     if result.predicted is not None:
         return _predicted(result)
     if math.isnan(result.default_seconds):
-        return [("best found", "nothing: none of the schedules that the model chose works")]
+        if result.best is None:
+            return [("best found", "nothing: neither the default schedule nor another was seen to work")]
+        return [("best found", f"{text.seconds(result.seconds)} per call; the default schedule has not run")]
     default = ("default", f"{text.seconds(result.default_seconds)} per call, without tuning")
     if result.best is None:
         kept = f", {_spell(result.tied)} are as fast" if result.tied else ""
@@ -109,11 +114,12 @@ def _predicted(result: TuneResult) -> list[tuple[str, str]]:
     """The same of a schedule that a model chose."""
     assert result.predicted is not None
     checked = "its output is correct" if result.predicted.verified != "no" else "its output was not checked"
-    if math.isnan(result.default_seconds):
+    default = [("default", f"{text.seconds(result.default_seconds)} per call, without tuning")]
+    if math.isnan(result.speedup):  # it was not timed
         chosen = f"the schedule that a model chose; about {text.seconds(result.seconds)} per call expected; {checked}"
-        return [("best found", chosen)]
+        return [*(() if math.isnan(result.default_seconds) else default), ("best found", chosen)]
     return [
-        ("default", f"{text.seconds(result.default_seconds)} per call, without tuning"),
+        *default,
         ("best found", f"{text.seconds(result.seconds)} per call, {result.speedup:.2f} times as fast"),
         ("certainty", f"a model chose the schedule, and both were timed once; {checked}"),
     ]

@@ -39,6 +39,8 @@ _LOG_CHARACTERS = 4096
 #: the environment variable with the seconds that one run of the compiler may take, and what holds without it
 TIME_LIMIT = "AUTOSCHED_CC_TIMEOUT"
 _TIME_LIMIT_S = 120.0
+#: Seconds for a program of one line; a compiler that builds its own library first has the time for it.
+_PROBE_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,10 @@ class Compiler:
     of_long: tuple[str, ...] = ()
     vectors: bool = True
 
-    def run(self, arguments: Sequence[str], asked: str) -> None:
-        """Run the command. Raises BuildError with its complaints when it fails, and when it takes too long."""
-        limit = time_limit()
+    def run(self, arguments: Sequence[str], asked: str, most_s: float = math.inf) -> None:
+        """Run the command. Raises BuildError with its complaints when it fails, and when it takes too long: longer than
+        `time_limit`, or `most_s` seconds."""
+        limit = min(time_limit(), most_s)
         process = subprocess.Popen(
             [*self.command, *arguments],
             stdin=subprocess.DEVNULL,
@@ -84,16 +87,15 @@ class Compiler:
             )
 
     def accepts(self, *arguments: str, source: str = "int main(void) { return 0; }\n") -> bool:
-        """True if a small program compiles and links with these arguments."""
+        """True if a small program compiles and links with these arguments, which a compiler that hangs does not."""
         with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
             path = Path(folder, "probe.c")
             path.write_text(source)
-            done = subprocess.run(
-                [*self.command, str(path), *arguments, "-o", str(path.with_suffix(""))],
-                capture_output=True,
-                check=False,
-            )
-        return done.returncode == 0
+            try:
+                self.run([str(path), *arguments, "-o", str(path.with_suffix(""))], "a small program", _PROBE_LIMIT_S)
+            except CompilerFailed:
+                return False
+        return True
 
 
 def time_limit() -> float:

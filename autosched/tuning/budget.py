@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import statistics
+import time
 from collections import deque
 from dataclasses import dataclass
 
@@ -24,13 +25,19 @@ FINALISTS = 5
 ROUNDS, LEAST_ROUNDS = 15, 9
 #: Parts of a budget in seconds that are kept for the play-off, at least and at most.
 PLAYOFF_SHARE, MOST_PLAYOFF_SHARE = 0.1, 0.3
-#: Seconds by which a first trial, and after it a play-off, may exceed a budget: without them it was spent for nothing.
-GRACE_S, PLAYOFF_GRACE_S = 1.0, 2.0
+#: Seconds by which what comes before the first trial, and this trial, may exceed a budget, and those by which a whole
+#: run with its play-off may: without them it was spent for nothing. Nothing of a run goes on after these.
+GRACE_S, WHOLE_GRACE_S = 1.0, 2.0
 #: Part of a budget in which sketches are made; those that there are then are searched.
 SKETCHING_SHARE = 0.25
 #: Part of the time left that one batch may take: a run can only end between batches.
 _BATCH_SHARE = 0.5
 _KEPT = 16  # latest trials that the next ones are expected to be like
+
+
+def moment(left_s: float) -> float | None:
+    """The time of the monotonic clock so many seconds from now; None for no limit."""
+    return None if math.isinf(left_s) else time.monotonic() + left_s
 
 
 class Budget:
@@ -102,7 +109,7 @@ class Budget:
 
     def left_for_playoff(self, elapsed_s: float) -> float:
         """Seconds after which no round of the play-off begins."""
-        return math.inf if self.seconds is None else max(self.seconds - elapsed_s, 0.0) + PLAYOFF_GRACE_S
+        return math.inf if self.seconds is None else max(self.seconds + WHOLE_GRACE_S - elapsed_s, 0.0)
 
     def is_over(self, elapsed_s: float, is_first: bool) -> bool:
         """Whether no other batch is begun. The first one may use the time that is kept for the play-off."""
@@ -128,14 +135,18 @@ class Budget:
                 return entrants, rounds
         return 1, LEAST_ROUNDS
 
-    def too_short(self, elapsed_s: float) -> str:
-        """The message about a budget in which no trial was made."""
-        assert self.seconds is not None
+    def too_short(self, elapsed_s: float, where: str = "") -> str:
+        """The message about a budget in which no trial was made; `where` says what was going on as it ended."""
+        budget = "the time was used up" if self.seconds is None else f"the budget of {self.seconds:g} s was used up"
+        if not self.trial_s:
+            after = f"after {elapsed_s:.1f} s" + (f", {where}" if where else "")
+            wants = f"one trial takes about as long: give {math.ceil(3 * elapsed_s)} s or more"
+            return f"{budget} before the default schedule had run, {after}; {wants}"
         least = elapsed_s + 4 * self.trial_s
         enough = math.ceil((least + self.playoff_s(1, LEAST_ROUNDS)) / (1 - PLAYOFF_SHARE))
-        enough = max(enough, math.ceil(self.seconds) + 1)
+        enough = max(enough, math.ceil(self.seconds or 0.0) + 1)
         return (
-            f"the budget of {self.seconds:g} s was used up before the first trial: preparing took {elapsed_s:.1f} s, "
+            f"{budget} before the first trial: preparing took {elapsed_s:.1f} s, "
             f"and one trial takes about {self.trial_s:.1f} s; give {enough} s or more"
         )
 

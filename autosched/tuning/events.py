@@ -51,6 +51,7 @@ class TuneResult:
     expected: Expectation | None = None  #: from as many seconds again; None where nothing is left to search
     strain: float = 0.0  #: seconds for which threads waited for CPUs that other programs had, for each second of timing
     key: str = ""  #: of the workload
+    is_recorded: bool = True  #: the log has the best; on a full disk it has not
 
     def recorded(self) -> list[Record]:
         """The records of this task that the log has by now: the workload at these sizes, for the target, on the device.

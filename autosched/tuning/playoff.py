@@ -19,7 +19,7 @@ from autosched.measure.stats import PlayoffResult, judge, speedup_interval
 from autosched.noise import typical
 from autosched.records import Record, ranked
 from autosched.space.space import DEFAULT
-from autosched.tuning.budget import FINALISTS, ROUNDS
+from autosched.tuning.budget import FINALISTS, ROUNDS, moment
 
 if TYPE_CHECKING:
     from autosched.tuning.run import Run
@@ -66,16 +66,17 @@ def finalists_of(run: Run) -> list[Record]:
 def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> PlayoffOutcome:
     """Measure the finalists and the default schedule in turns, and decide who won."""
     finalists = sorted(finalists, key=run.costs.of)
+    if run.default_record is None:  # it had no time to run
+        return without(run)
     if not finalists:
-        if run.settled is None:
+        if run.settled is None and run.measured:
             run.note("no candidate could be measured, so the default schedule stays", "warning")
-        return PlayoffOutcome(None, run.default_seconds)
+        return _nothing(run)
     # Its one measurement will do. It is not judged, either: a constant ties with anything that is noisy enough.
     is_hopeless = _default_cost(run) > BEYOND_DOUBT * run.costs.of(finalists[0])
     jobs = [] if is_hopeless else [Job(0, DEFAULT, run.default_knobs)]
     jobs += [Job(i, run.name_of(r), r.knobs) for i, r in enumerate(finalists, start=1)]
-    left = run.budget.left_for_playoff(run.elapsed)
-    until = None if math.isinf(left) else time.monotonic() + left
+    until = moment(min(run.budget.left_for_playoff(run.elapsed), run.ends_at - time.monotonic()))
     samples = [s for _, s in run.measurer.playoff(jobs, rounds, until)]
     run.neighbours.add_playoff(run.measurer.playoff_strains)
     names = {job.id: job.sketch for job in jobs}
@@ -95,12 +96,20 @@ def hold(run: Run, finalists: list[Record], *, rounds: int = ROUNDS) -> PlayoffO
 
 
 def without(run: Run) -> PlayoffOutcome:
-    """The best single measurement as the outcome."""
+    """The best single measurement as the outcome, which may be the default schedule's."""
     finalists = finalists_of(run)
-    if not finalists:
-        return PlayoffOutcome(None, run.default_seconds)
+    if not finalists or (run.default_record is not None and _default_cost(run) <= run.costs.of(finalists[0])):
+        return _nothing(run)
     best = finalists[0]
-    return PlayoffOutcome(best, best.seconds, _default_cost(run) / run.costs.of(best), (0.0, float("inf")))
+    speedup = _default_cost(run) / run.costs.of(best) if run.default_record is not None else math.nan
+    return PlayoffOutcome(best, best.seconds, speedup, (0.0, math.inf))
+
+
+def _nothing(run: Run) -> PlayoffOutcome:
+    """The default schedule; no times where it has not run either."""
+    if run.default_record is None:
+        return PlayoffOutcome(None, math.nan, math.nan)
+    return PlayoffOutcome(None, run.default_seconds)
 
 
 def _default_cost(run: Run) -> float:

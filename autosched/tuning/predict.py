@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from autosched.measure.measurer import Measurer
 from autosched.measure.protocol import Job
 from autosched.measure.stats import judge
@@ -59,6 +61,22 @@ def predict(run: Run, prior: AnalyticalModel) -> TuneResult:
         result = replace(result, seconds=found.default_s)
     run.say(PlayoffDone(result))
     return result
+
+
+def untried(run: Run, result: TuneResult) -> TuneResult:
+    """The result of a run that had no time for a trial: with what would have been tried first, as a prediction.
+
+    It was not checked, so it is not recorded; `build` predicts for itself, and has the time for it.
+    """
+    first = next(iter([*run.given_up, *run.proposals.at_hand]), None)
+    if result.best is not None or run.prior is None or first is None:
+        return result
+    sketch = run.space.sketches[first.sketch]
+    seconds = float(run.prior.seconds(sketch.features(np.array([first.indices], dtype=np.int64).reshape(1, -1)))[0])
+    knobs = sketch.values(first.indices)
+    r = run.record(sketch.name, sketch.trace, knobs, 0, status=PREDICTED, strategy=PREDICTED, verified="no")
+    text = run.workload.as_text(sketch.trace, knobs)
+    return replace(result, predicted=r, seconds=seconds, speedup=math.nan, knobs=knobs, schedule_python=text)
 
 
 @dataclass(frozen=True)

@@ -44,20 +44,19 @@ from autosched.records import (
 from autosched.runtime.device import resolve_target, with_machine
 from autosched.search import DEFAULT as STRATEGY
 from autosched.search import Candidate, Trial
-from autosched.search.guard import GuardedStrategy
 from autosched.search.predicted import outlooks
 from autosched.search_options import SearchKeywords, SearchOptions, spelled_out
 from autosched.space.space import SearchSpace, sketching_until
 from autosched.space.tunable import Tunable
 from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
-from autosched.tuning import playoff
+from autosched.tuning import blame, playoff
 from autosched.tuning.arguments import check_tunable, check_writable, enough_memory, listener
-from autosched.tuning.budget import BATCHES, SKETCHING_SHARE, Budget, Expectation, Neighbours
+from autosched.tuning.budget import BATCHES, SKETCHING_SHARE, Budget, Expectation, Neighbours, moment
 from autosched.tuning.events import Event, Note, PlayoffDone, Preflight, Started, TrialDone, TuneResult
-from autosched.tuning.expected import REFERENCE_SHARE, Expected
+from autosched.tuning.expected import Expected, reference_limit_s
 from autosched.tuning.playoff import DEFAULT, PlayoffOutcome, label
-from autosched.tuning.predict import predict
+from autosched.tuning.predict import predict, untried
 from autosched.tuning.proposals import Proposals
 from autosched.tuning.session import Session
 
@@ -129,6 +128,7 @@ class Run(Session):
 
     inputs, sizes:     what is measured on, as `tune` takes them
     trials, budget_s:  its limits, None where somebody else sees to them
+    share_s:           then, the seconds of a budget that are its part, of which sketches and the reference have theirs
     workers:           processes that are there already
     """
 
@@ -146,6 +146,7 @@ class Run(Session):
         sizes: dict[str, int] | None = None,
         trials: int | None = None,
         budget_s: float | None = None,
+        share_s: float | None = None,
         ahead: bool | None = None,
         workers: Workers | None = None,
         say: Callable[[Event], None],
@@ -158,22 +159,22 @@ class Run(Session):
         self.budget = Budget(budget_s, self.measure_options.builders, self.measure_options.min_repeat_ms / 1000)
         with enough_memory(workload):
             self.inputs = list(inputs) if inputs is not None else workload.sample_inputs(sizes)
-        with sketching_until(self.begun + SKETCHING_SHARE * (math.inf if budget_s is None else budget_s)):
+        self.ends_at = math.inf  # a time of the monotonic clock, set by who shares a budget among several
+        self._share_s = budget_s if share_s is None else share_s
+        with sketching_until(self.begun + SKETCHING_SHARE * (math.inf if self._share_s is None else self._share_s)):
             super().__init__(workload, target, options, workload.sizes_of(self.inputs), say)
         self.log = RecordLog(default_path(workload.name, target.kind, find_folder(options.records)))
         check_writable(self.log.path)
         self.earlier = self._earlier()
-        with enough_memory(workload):
-            limit_s = None if budget_s is None else REFERENCE_SHARE * budget_s
-            self.expected = Expected(workload, self.target, self.inputs, limit_s)
         self.measured: list[Record] = []  # this run's records, in order
+        self.given_up: list[Candidate] = []  # of the last batch, as it was given up
         self.resumed = 0  # trials of earlier runs that the strategy was told of
         self.default_record: Record | None = None
         self.settled: Note | None = None  # why there is no choice but the default schedule
         self.neighbours = Neighbours()
         self.expectation: Expectation | None = None  # of more time, as of the last batch
         self._search_s = 0.0
-        self._unsaved = 0
+        self._unsaved, self._saved = 0, {label(r) for r in self.earlier}
         self._impossible: set[str] = set()  # reasons why sketches cannot be built, as far as they were told
         self._begun_batches = 0
         self._batches = self._propose()
@@ -202,6 +203,12 @@ class Run(Session):
 
     def observe(self, trials: Sequence[Trial]) -> None:
         self.proposals.observe(trials)
+
+    @cached_property
+    def expected(self) -> Expected:
+        """The right outputs, which may take long to compute."""
+        with enough_memory(self.workload):
+            return Expected(self.workload, self.target, self.inputs, reference_limit_s(self._share_s))
 
     # -- the default schedule ---------------------------------------------------------------------
     @cached_property
@@ -233,7 +240,7 @@ class Run(Session):
                 result = self.without_playoff()
             finally:
                 self.proposals.close()
-        return self.finish(result, interrupted)
+        return self.finish(result if self.measured else untried(self, result), interrupted)
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
@@ -286,19 +293,11 @@ class Run(Session):
         return time.monotonic() - self.begun
 
     def started(self) -> Started:
+        sketches = [(s.name, s.size) for s in self.space.sketches]
         return Started(
-            repr(self.workload),
-            str(self.target),
-            self.device["name"],
-            self.sizes,
-            [(s.name, s.size) for s in self.space.sketches],
-            self.space.size,
-            self.resumed,
-            self.log.path,
-            self.limit,
-            self.budget.seconds,
-            self.space.valid,
-        )
+            repr(self.workload), str(self.target), self.device["name"], self.sizes, sketches, self.space.size,
+            self.resumed, self.log.path, self.limit, self.budget.seconds, self.space.valid,
+        )  # fmt: skip
 
     def open_measurer(self) -> Measurer:
         w, trace = self.workload, self.defaults[0]
@@ -332,14 +331,21 @@ class Run(Session):
         """
         trace, some = self.defaults
         if self.expected.is_unknown:
-            self.note(self.expected.by_plain_loops(self.measurer), "warning")
+            default, until = Job(-2, DEFAULT, some[0], patience=PATIENCE), moment(self._left_for_trials())
+            if told := self.expected.by_stand_in(self.measurer, default, until):
+                self.note(told, "warning")
         if doubt := self.expected.doubt:
             self.note(doubt, "warning")
         if self.limit is None or self.limit > self.resumed:
             self.proposals.begin(self._next_size(self.resumed))
         failed: list[Measurement] = []
         for knobs in some:
-            (m,) = self.measurer.measure([Job(0, DEFAULT, knobs, patience=PATIENCE)], quiet=self.proposals.join)
+            job, until = Job(0, DEFAULT, knobs, patience=PATIENCE), moment(self._left_for_trials())
+            m = next(iter(self.measurer.measure([job], quiet=self._settle, until=until)), None)
+            if m is None:  # what is predicted is all that there will be
+                if not self.expected.hopeless:
+                    self.settled = Note(self.budget.too_short(self.elapsed, self.measurer.left_at), "warning")
+                return
             if m.ok:
                 break
             failed.append(m)
@@ -359,6 +365,10 @@ class Run(Session):
             self.proposals.leave_out(candidate)
             self.observe([self.costs.trial(candidate, r)])
         self.say(Preflight(self.default_seconds, self.expected.reference_s))
+
+    def _settle(self) -> None:
+        """Wait, before the default schedule is timed, until nobody is proposing; not so long that there is no time."""
+        self.proposals.join(self._left_for_trials() / 2)
 
     def remember(self) -> None:
         """Let candidates with the code of an earlier record take over its time, where times are comparable.
@@ -401,10 +411,11 @@ class Run(Session):
             batch += [c for c in self.proposals.take(n - len(batch)) if c not in batch] if n > len(batch) else []
             self.budget.proposed(time.monotonic() - begun)
             self.note_failures()
-            self.note_faults()
+            blame.for_faults(self)
             if not batch and self.proposals.is_late:
                 if is_first:
                     self.note(self.budget.too_short(self.elapsed), "warning")
+                blame.for_being_late(self)
                 return
             if not batch:
                 impossible = None if done else self.space.impossible()
@@ -443,6 +454,8 @@ class Run(Session):
 
     def _nothing_to_search(self) -> Note | None:
         """The reason why no schedule can beat the default one, if any; a warning where no sketch could be made."""
+        if self.settled is not None:
+            return self.settled
         if why := self.expected.hopeless:
             return Note(f"{why}, so nothing is searched: give a larger budget", "warning")
         if (found := self.expected.outputs) and all(x is not None and x.size == 0 for x in found):
@@ -455,17 +468,10 @@ class Run(Session):
         reasons = "".join(f"; {stage}: {why}" for stage, _, why, _ in self.space.remarks)
         return Note(f"the default schedule is the only one, so there is nothing to search{reasons}")
 
-    def note_faults(self, *, last: bool = False) -> None:
-        """Tell the user of mistakes of a strategy that is not ours; at the end, how many there were."""
-        if isinstance(self.strategy, GuardedStrategy):
-            told, self.strategy.messages = self.strategy.messages, []
-            for text in [*told, *([self.strategy.summary()] if last and self.strategy.dropped else [])]:
-                self.note(text, "warning")
-
     def note_failures(self) -> None:
         """Tell the user of sketches that turned out to be impossible, each reason once."""
         by_reason: dict[str, list[str]] = {}
-        for name, reason in self.space.failures.items():
+        for name, reason in list(self.space.failures.items()):
             by_reason.setdefault(reason, []).append(name)
         for reason in [x for x in by_reason if x not in self._impossible]:
             names = by_reason[reason]
@@ -475,12 +481,13 @@ class Run(Session):
 
     def measure(self, batch: list[Candidate]) -> Iterator[Trial]:
         """Measure a batch, with a record for each candidate, until time runs out."""
+        self.given_up = batch
         jobs, first = [], self.resumed + len(self.measured) + 1
         for i, c in enumerate(batch, start=first):
             sketch = self.space.sketches[c.sketch]
             jobs.append(Job(i, sketch.name, sketch.values(c.indices)))
-        until = time.monotonic() + self._left_for_trials()
-        for m in self.measurer.measure(jobs, quiet=self.proposals.join, until=None if math.isinf(until) else until):
+        until = moment(self._left_for_trials())
+        for m in self.measurer.measure(jobs, quiet=self.proposals.join, until=until):
             candidate = batch[m.job.id - first]
             sketch = self.space.sketches[candidate.sketch]
             (features,) = sketch.features(np.array([candidate.indices], dtype=np.int64).reshape(1, -1))
@@ -498,7 +505,8 @@ class Run(Session):
 
     def _left_for_trials(self) -> float:
         """Seconds after which a batch is given up."""
-        return self.budget.left_for_trials(self.elapsed, not self.measured)
+        left = self.budget.left_for_trials(self.elapsed, not self.measured)
+        return min(left, self.ends_at - time.monotonic())
 
     def _progress(self, r: Record) -> TrialDone:
         best = min((*self.measured, *self.earlier), key=self.costs.of)
@@ -528,6 +536,7 @@ class Run(Session):
         """Append to the log; on a full disk the line is lost, not the run."""
         try:
             self.log.append(r)
+            self._saved.add(label(r))
         except RecordError as error:
             if not self._unsaved:
                 self.note(f"records cannot be written any more: {error}", "warning")
@@ -552,7 +561,7 @@ class Run(Session):
             str(self.target),
             self.device["name"],
             self.sizes,
-            self.default_seconds,
+            self.default_seconds if self.default_record is not None else math.nan,
             best,
             outcome.seconds,
             outcome.speedup,
@@ -573,7 +582,7 @@ class Run(Session):
 
     def finish(self, result: TuneResult, interrupted: bool = False) -> TuneResult:
         """Send the last notes; returns the result with all that is known by then."""
-        self.note_faults(last=True)
+        blame.for_faults(self, last=True)
         if same := sum(r.ok and bool(r.error) for r in self.measured):
             have, share = ("1 trial has", "shares") if same == 1 else (f"{same} trials have", "share")
             self.note(f"{have} the same code as an earlier one, and {share} its time")
@@ -581,5 +590,6 @@ class Run(Session):
             self.note(f"{self._unsaved} records could not be written", "warning")
         result = replace(result, interrupted=interrupted, notes=list(self.notes), elapsed_s=self.elapsed)
         result = replace(result, points=self.space.size, valid=self.space.valid, strain=self.neighbours.strain)
+        result = replace(result, is_recorded=result.best is None or label(result.best) in self._saved)
         self.say(PlayoffDone(result))
         return result

@@ -203,7 +203,7 @@ def tune_sizes(
     tell, to = listener(progress), resolve_target(target)
     names = [f"{w!r} at {_spell(at)}" for at in sizes]
     each = [(name, w, arrays, x) for name, arrays, x in zip(names, inputs, weights, strict=True)]
-    tasks = begin(each, to, options, round_trials, tell, watch)
+    tasks = begin(each, to, options, round_trials, tell, watch, budget_s)
     scheduler = Scheduler(tasks, "gradient", partial(_geometric_mean, weights), limit, budget_s, tell, may_skip=False)
     scheduler.playoff_s = SELECTION_S
     selection = _Selection(tasks, weights, kernels, tolerance)

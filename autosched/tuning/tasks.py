@@ -30,7 +30,7 @@ from autosched.space.workload import Workload, WorkloadFunction
 from autosched.target import Target, TargetLike
 from autosched.te.work import work_of
 from autosched.tuning.arguments import check_tunable, check_weights, listener
-from autosched.tuning.budget import PLAYOFF_SHARE, Expectation
+from autosched.tuning.budget import GRACE_S, PLAYOFF_SHARE, Expectation
 from autosched.tuning.events import Event, Note, TasksProgress, TaskStanding, TuneResult
 from autosched.tuning.run import Run
 
@@ -148,6 +148,7 @@ def tune_tasks(
     from the records of the others of the same operator. Raises UsageError for arguments that cannot be meant, and what
     `tune` raises before it measures. Ctrl-C ends the run with what was found so far, and `interrupted` set.
     """
+    begun = time.monotonic()
     options = SearchOptions.of("tune_tasks", search)
     weights = _checked(tasks, weights, policy)
     expect(objective, "a function of seconds", objective is None or callable(objective), "tune_tasks(objective=..)")
@@ -162,8 +163,8 @@ def tune_tasks(
     tell, to = listener(progress), resolve_target(target)
     all_inputs = [None] * len(tasks) if inputs is None else inputs
     each = [(repr(w), w, arrays, weight) for w, arrays, weight in zip(workloads, all_inputs, weights, strict=True)]
-    made = begin(each, to, options, round_trials, tell, watch)
-    return Scheduler(made, policy, objective, trials, budget_s, tell).go()
+    made = begin(each, to, options, round_trials, tell, watch, budget_s)
+    return Scheduler(made, policy, objective, trials, budget_s, tell, begun=begun).go()
 
 
 def begin(
@@ -173,11 +174,13 @@ def begin(
     round_trials: int,
     tell: Callable[[Event], None],
     watch: Callable[[int, Event], None] | None,
+    budget_s: float | None = None,
 ) -> list[TaskRun]:
     """Make tasks; nothing is measured yet.
 
-    each:  (name, workload, inputs, weight) of each
-    watch: is called with the events of each, `tell` with its warnings
+    each:     (name, workload, inputs, weight) of each
+    budget_s: seconds for all of them together
+    watch:    is called with the events of each, `tell` with its warnings
     """
 
     def pass_on(i: int, event: Event) -> None:
@@ -186,9 +189,9 @@ def begin(
         if isinstance(event, Note) and event.level == "warning":
             tell(Note(f"{each[i][0]}: {event.text}", event.level))
 
-    made = []
+    made, share_s = [], None if budget_s is None else budget_s / len(each)
     for i, (_, w, inputs, weight) in enumerate(each):
-        run = Run(w, w.compiled_for(target), options, inputs=inputs, say=partial(pass_on, i))
+        run = Run(w, w.compiled_for(target), options, inputs=inputs, share_s=share_s, say=partial(pass_on, i))
         made.append(TaskRun(run, float(weight), round_trials))
     return made
 
@@ -207,6 +210,7 @@ class Scheduler:
     """Shares the trials and seconds of one call of `tune_tasks` or `tune_sizes` among its tasks.
 
     `may_skip` says whether tasks that the budget does not reach are left out; else each gets at least one batch.
+    `begun`, a time of the monotonic clock, is when the budget began, by default now.
     """
 
     def __init__(
@@ -218,10 +222,14 @@ class Scheduler:
         budget_s: float | None,
         tell: Callable[[Event], None],
         may_skip: bool = True,
+        begun: float | None = None,
     ) -> None:
         self.may_skip = may_skip
         self.tasks, self.policy, self.trials, self.budget_s, self.tell = tasks, policy, trials, budget_s, tell
-        self.begun = time.monotonic()
+        self.begun = time.monotonic() if begun is None else begun
+        if budget_s is not None and may_skip:
+            for task in tasks:
+                task.run.ends_at = self.begun + budget_s + GRACE_S
         self.playoff_s = PLAYOFF_S
         self._objective = objective
 
@@ -362,7 +370,9 @@ class Scheduler:
         return chain * (ALPHA * backward + (1 - ALPHA) * forward)
 
     def decide(self, task: TaskRun, left: int) -> None:
-        """The play-off of one task, of so many that are left."""
+        """The play-off of one task, of so many that are left; none where there was no time for its default schedule."""
+        if task.run.default_record is None:
+            return
         if self.budget_s is not None:
             task.run.budget.seconds = task.run.elapsed + (self.budget_s - self.elapsed) / left
         with task.run.measuring():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 
@@ -66,3 +67,15 @@ def test_a_request_inside_a_destructor_is_repeated_and_not_printed(capsys):
         work_for(60)
     assert sys.unraisablehook is before
     assert capsys.readouterr().err == ""
+
+
+def test_a_module_that_is_being_loaded_is_loaded_whole(tmp_path, monkeypatch):
+    """One that is left half done would fail wherever it is imported next: an extension is not loaded twice."""
+    lines = ["import sys, time", "end = time.monotonic() + 0.2", "while time.monotonic() < end:", "    sum(range(100))"]
+    (tmp_path / "slow_to_load.py").write_text("\n".join([*lines, "is_whole = True"]))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(TooLate), within(0.02):
+        importlib.import_module("slow_to_load")
+        work_for(60)
+    module = sys.modules.pop("slow_to_load")
+    assert module.is_whole

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -571,3 +572,14 @@ def test_a_compiler_that_refuses_flags_of_gcc(tmp_path: Path, monkeypatch: pytes
     long = "int one(void) { return 1; }\n" + "\n" * c_compiler.MOST_LINES_AT_O3
     c_compiler.compile_object(long, tmp_path / "one.o")
     assert (tmp_path / "one.o").exists()
+
+
+def test_a_compiler_that_hangs_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that it has started, so that nothing is left of it."""
+    monkeypatch.setattr(c_compiler, "_PROBE_LIMIT_S", 0.5)
+    script, there = tmp_path / "cc", tmp_path / "there"
+    script.write_text(f"#!/bin/sh\n(sleep 2; touch {there}) &\nsleep 600\n")
+    script.chmod(0o755)
+    assert not c_compiler.Compiler((str(script),), ()).accepts()
+    time.sleep(2.5)
+    assert not there.exists()

@@ -49,7 +49,7 @@ def digest_of(sketch: str, code: int) -> str:
 
 class FakeBackend:
     def build(self, job: Any, path: Path, known: Callable[[str], bool]) -> str:
-        BUILDS.get(job.sketch, lambda: None)()
+        BUILDS.get(job.sketch, _hang_in_native_code if "hang" in job.knobs else lambda: None)()
         digest = digest_of(job.sketch, job.knobs.get("code", job.id))
         if not known(digest):
             path.write_text(json.dumps(job.to_json()))

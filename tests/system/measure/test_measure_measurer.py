@@ -10,12 +10,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import fake_backend
+import numpy as np
 import pytest
 from fake_backend import digest_of
 from measuring import children, open_fds
 
 from autosched.errors import DeviceError, MeasureError, UsageError
 from autosched.measure import STATUSES, Job, Measurement, MeasureOptions, Measurer, judge
+from autosched.measure import batch as measure_batch
+from autosched.measure.playoff import LATE
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -196,12 +200,44 @@ def test_a_batch_ends_when_the_time_is_over(make_measurer: Make) -> None:
     assert len(list(measurer.measure(honest(3), until=time.monotonic() + 600.0))) == 3
 
 
+@pytest.mark.parametrize(("what", "where"), [("build_hang", "built"), ("load_hang", "loaded")])
+def test_what_was_going_on_as_the_time_was_over_is_known(make_measurer: Make, what: str, where: str) -> None:
+    measurer = make_measurer(**PATIENT)
+    assert [m.ok for m in measurer.measure(honest(1))] == [True] and measurer.left_at == ""  # the workers have started
+    assert list(measurer.measure([Job(7, what)], until=time.monotonic() + 2.0)) == []
+    assert measurer.left_at == f"while it was {where}"
+
+
 def test_a_build_that_takes_too_long_does_not_keep_the_others(make_measurer: Make) -> None:
     measurer = make_measurer(timeout_s=10.0, build_timeout_s=300.0, builders=2)
     assert [m.status for m in measurer.measure(honest(2))] == ["ok"] * 2  # the workers have started
     jobs = [Job(7, "build_hang"), *(Job(i, "honest", {"ns": 5000 + i}) for i in (1, 2))]
     found = list(measurer.measure(jobs, until=time.monotonic() + 8.0))
     assert {(m.job.id, m.status) for m in found} == {(1, "ok"), (2, "ok")}
+
+
+@pytest.mark.parametrize("hanging", [Job(7, "honest", {"hang": 1}), Job(7, "load_hang")], ids=["build", "load"])
+def test_a_compiler_has_no_more_time_than_others_need(
+    make_measurer: Make, monkeypatch: pytest.MonkeyPatch, hanging: Job
+) -> None:
+    """Of a minute that the options allow, a second is enough to know what has lost."""
+    monkeypatch.setattr(measure_batch, "_LEAST_BUILD_S", 1.0)
+    measurer = make_measurer(timeout_s=10.0, build_timeout_s=60.0)
+    assert [m.status for m in measurer.measure(honest(5))] == ["ok"] * 5
+    (found,) = measurer.measure([hanging])
+    assert found.status in ("build_timeout", "timeout") and found.error.startswith("no answer within 1")
+    assert [m.status for m in measurer.measure(honest(2, start=50))] == ["ok"] * 2
+
+
+def test_the_time_to_compile_follows_that_of_others_and_the_budget(make_measurer: Make) -> None:
+    context = make_measurer(timeout_s=10.0, build_timeout_s=15.0).context
+    assert context.compile_limit_s([1.0] * 9) == 15.0  # nothing was measured yet
+    context.best_s = 1e-3
+    assert context.compile_limit_s([1.0] * 3) == 15.0  # too few to tell
+    assert context.compile_limit_s([1.0, 1.0, 1.0, 9.0]) == 8.0
+    assert context.compile_limit_s([1.0] * 4, left=20.0) == 5.0
+    assert context.compile_limit_s([0.01] * 4, left=1.0) == 4.0
+    assert context.compile_limit_s([5.0] * 4) == 15.0
 
 
 def test_one_batch_at_a_time(make_measurer: Make) -> None:
@@ -321,6 +357,25 @@ def test_a_playoff_ends_when_the_time_is_over(make_measurer: Make) -> None:
     assert set(measurer.playoff_errors) == {job.id for job in jobs}
     played = measurer.playoff(jobs, rounds=3, until=time.monotonic() + 600.0)
     assert [len(samples) for _, samples in played] == [3, 3]
+
+
+@pytest.mark.parametrize("what", ["load_hang", "hang"])
+def test_a_player_that_hangs_does_not_keep_a_playoff_beyond_its_time(make_measurer: Make, what: str) -> None:
+    measurer = make_measurer(**PATIENT)
+    (ready,) = measurer.measure(honest(1))  # the workers have started
+    assert ready.ok
+    played = measurer.playoff([Job(7, what)], rounds=3, until=time.monotonic() + 3.0)
+    assert played == [(Job(7, what), [])] and measurer.playoff_errors == {7: LATE}
+    assert [m.status for m in measurer.measure(honest(2, start=50))] == ["ok"] * 2
+
+
+def test_outputs_that_take_too_long_are_given_up(make_measurer: Make) -> None:
+    measurer = make_measurer(**PATIENT)
+    assert measurer.outputs_of(Job(7, "hang"), fake_backend.expected(), 60.0, time.monotonic() + 1.0) == ([], LATE)
+    job = Job(8, "honest", {"code": 1})
+    outputs, why = measurer.outputs_of(job, fake_backend.expected(), 60.0)
+    assert why == "" and np.array_equal(outputs[0], fake_backend.expected()[0])
+    assert [m.error for m in measurer.measure([job])] == [""]  # one call is no measurement to take over
 
 
 def test_playoff_survives_its_players(make_measurer: Make) -> None:

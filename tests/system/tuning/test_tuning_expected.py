@@ -14,7 +14,7 @@ import pytest
 from autosched import build, te, tune
 from autosched.errors import MeasureError
 from autosched.measure.measurer import Measurer
-from autosched.measure.protocol import MeasureOptions
+from autosched.measure.protocol import Job, MeasureOptions
 from autosched.records import PLAIN, RecordLog, is_own
 from autosched.space.workload import Workload, WorkloadFunction, workload
 from autosched.target import Target
@@ -45,12 +45,17 @@ def late(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(Workload, "reference", reference)
     monkeypatch.setattr(tuning_expected, "REFERENCE_SHARE", 0.01)
-    monkeypatch.setattr("autosched.tuning.run.REFERENCE_SHARE", 0.01)
+    monkeypatch.setattr(tuning_expected, "LEAST_REFERENCE_S", 0.0)
     return begun
 
 
 def run(folder: Path, function: WorkloadFunction[...] = doubled, progress: Any = False) -> Any:
     return tune(function(), "llvm", trials=2, budget_s=30.0, records=folder, measure=QUICK, progress=progress)
+
+
+def test_the_reference_has_as_long_as_a_stand_in_takes() -> None:
+    limits = [tuning_expected.reference_limit_s(b) for b in (None, 1.0, 3.0, 6.0, 40.0)]
+    assert limits == [None, 0.5, 1.5, 1.5, 10.0]
 
 
 def test_trials_are_made_and_records_say_what_they_were_compared_with(late: list[float], tmp_path: Path) -> None:
@@ -87,25 +92,67 @@ def test_what_differs_from_the_plain_loops_is_wrong(
         run(tmp_path)
 
 
-def test_where_the_plain_loops_fail_the_reference_is_waited_for(late: list[float]) -> None:
-    compared: list[Any] = []
+class StandIns:
+    """A measurer whose jobs end as a test says: with outputs that are all 7, or for a reason without them."""
 
-    class Failing:
-        def outputs_of(self, *args: Any) -> tuple[list[np.ndarray], str]:
-            return [], "it ran for too long"
+    def __init__(self, **ends: str) -> None:
+        self.ends, self.asked, self.compared = ends, list[str](), list[Any]()
+        self.options = QUICK
 
-        def compare_with(self, *args: Any) -> None:
-            compared.append(args)
+    def outputs_of(self, job: Job, like: Any, limit_s: float, until: float | None) -> tuple[list[np.ndarray], str]:
+        self.asked.append(job.sketch)
+        why = self.ends[job.sketch.partition(" ")[0]]
+        return ([], why) if why else ([x + 7 for x in like], "")
 
-    work = doubled()
-    inputs = work.sample_inputs()
-    found = Expected(work, Target.parse("llvm"), inputs, 0.1)
+    def compare_with(self, *args: Any) -> None:
+        self.compared.append(args)
+
+
+DEFAULT = Job(-2, "default")
+
+
+def test_where_the_plain_loops_fail_it_is_the_default_schedule(late: list[float]) -> None:
+    """And not the reference, which may take minutes: it is not begun again."""
+    found = Expected(doubled(), Target.parse("llvm"), doubled().sample_inputs(), 0.1)
     assert found.is_unknown and [x.shape for x in found.initial if x is not None] == [(300,)]
-    told = found.by_plain_loops(Failing())  # type: ignore[arg-type]
-    assert told.endswith("and was waited for, as the plain loops fail: it ran for too long")
-    assert not found.is_late and found.verdict("full") == "full"
-    ((outputs, initial, _),) = compared
-    assert np.array_equal(outputs[0], inputs[0] * 2 + 1) and initial == [None]
+    measurer = StandIns(plain="it ran for too long", default="")
+    told = found.by_stand_in(measurer, DEFAULT, None)  # type: ignore[arg-type]
+    assert told.endswith("those of the default schedule, as the plain loops fail: it ran for too long")
+    assert measurer.asked == ["plain loops", "default"] and len(late) == 1
+    ((outputs, initial, _),) = measurer.compared
+    assert np.array_equal(outputs[0], np.full(300, 7, "float32")) and initial == [None]
+    assert not found.is_unknown and not found.hopeless and found.verdict("full") == PLAIN
+
+
+def test_where_nothing_ends_in_time_there_is_nothing_to_compare_with(late: list[float]) -> None:
+    found = Expected(doubled(), Target.parse("llvm"), doubled().sample_inputs(), 0.1)
+    measurer = StandIns(plain="it ran for too long", default="the time was over")
+    assert found.by_stand_in(measurer, DEFAULT, None) == ""  # type: ignore[arg-type]
+    assert measurer.compared == [] and len(late) == 1 and found.verdict("full") == "no"
+    assert found.hopeless == (
+        "the NumPy reference takes more than 0.1 s, its part of the budget, and nothing could stand in for it "
+        "(plain loops: it ran for too long; default schedule: the time was over)"
+    )
+
+
+def test_a_device_has_the_plain_loops_of_this_cpu(late: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own would be one work-item's."""
+    made: list[Target] = []
+    real = Measurer.__init__
+
+    def init(self: Measurer, graph: Any, target: Target, *args: Any, **more: Any) -> None:
+        made.append(target)
+        real(self, graph, target, *args, **more)
+
+    monkeypatch.setattr(Measurer, "__init__", init)
+    inputs = doubled().sample_inputs()
+    found = Expected(doubled(), Target.parse("opencl"), inputs, 0.1)
+    assert found.is_unknown
+    measurer = StandIns()
+    assert "plain loops" in found.by_stand_in(measurer, DEFAULT, None)  # type: ignore[arg-type]
+    assert [t.kind for t in made] == ["llvm"] and measurer.asked == []
+    ((outputs, _, _),) = measurer.compared
+    assert np.array_equal(outputs[0], inputs[0] * 2 + 1)
 
 
 @workload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 
@@ -188,3 +189,49 @@ def test_a_strategy_that_is_still_at_work_when_the_time_is_over_is_left_as_it_is
     proposals.observe([Trial(c, "ok", 1.0, (1.0,)) for c in batch])
     assert (proposals.take(4), strategy.known) == ([], known)
     proposals.close()
+
+
+@pytest.mark.parametrize("what", ["propose", "observe"])
+def test_a_strategy_that_sleeps_is_left_behind(what: str) -> None:
+    """No step of Python code comes at which it could be stopped."""
+
+    class Sleeper(Diary):
+        def observe(self, trials: Sequence[Trial]) -> None:
+            self.gate.wait(30)
+            super().observe(trials)
+
+    strategy, left = Sleeper(), [30.0]
+    proposals = Proposals(strategy, False, left=lambda: left[0])
+    trials = [Trial(c, "ok", 1.0, (1.0,)) for c in proposals.take(4)]
+    strategy.gate.clear()
+    left[0] = 0.05
+    if what == "propose":
+        assert proposals.take(4) == []
+    else:
+        proposals.observe(trials)
+    assert proposals.is_late and proposals.late_s > 0 and strategy.known == []
+    strategy.gate.set()
+    proposals.observe(trials)
+    assert proposals.take(4) == [] and strategy.known == []
+
+
+def test_the_default_schedule_does_not_wait_for_it_till_the_end() -> None:
+    strategy = Diary()
+    strategy.gate.clear()
+    proposals = Proposals(strategy, False, left=lambda: 300.0)
+    proposals.begin(4)
+    proposals.join(0.01)
+    assert not proposals.is_late and proposals.at_hand == []
+    strategy.gate.set()
+    assert len(proposals.take(4)) == 4
+
+
+def test_what_observing_raises_comes_out_at_once() -> None:
+    class Forgetful(Diary):
+        def observe(self, trials: Sequence[Trial]) -> None:
+            raise ValueError("what was it?")
+
+    for left in (math.inf, 300.0):
+        proposals = Proposals(Forgetful(), False, left=lambda left=left: left)  # type: ignore[misc]
+        with pytest.raises(ValueError, match="what was it"):
+            proposals.observe([Trial(c, "ok", 1.0, (1.0,)) for c in proposals.take(4)])

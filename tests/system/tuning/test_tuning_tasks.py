@@ -171,8 +171,9 @@ def test_what_is_refused(options, why) -> None:
         tune_tasks([], "llvm", trials=1)
 
 
-def test_a_budget_that_is_too_short_leaves_tasks_out_and_says_which(tmp_path) -> None:
-    """The task with the most work has its turn, whatever the budget; the seconds end the run, not the list."""
+def test_a_budget_that_is_too_short_leaves_tasks_out_and_says_which(tmp_path, monkeypatch) -> None:
+    """The task with the most work has its turn, in the seconds of grace; the seconds end the run, not the list."""
+    monkeypatch.setattr("autosched.tuning.tasks.GRACE_S", 300.0)  # of which a busy machine needs more
     told: list[object] = []
     result = tune_tasks(
         [scaled, summed(rows=512), summed(rows=8)], "llvm", budget_s=0.05, records=tmp_path, measure=FAST, progress=told.append
