@@ -26,15 +26,12 @@ from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 Environment = dict[Expr, Any]
 #: What is known of each tensor: its elements, or how to compute those at some indices
 Values = dict[Tensor, Any]
-
 UFUNCS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
 #: So many points of a scatter are evaluated at once.
 LONG_SCATTER = 2**18
 #: Reductions of so many terms are done by `numpy.einsum` where they are sums of products, and else many at once: the
 #: terms of so many points, at most.
 LONG, AT_ONCE = 32, 2**20
-
-
 #: draws the direction in which floats are rounded, while `spread` evaluates
 _DICE: ContextVar[np.random.Generator | None] = ContextVar("_DICE", default=None)
 #: of the elements of an output, those that `spread` leaves out: where a leap happens to few of them
@@ -187,8 +184,9 @@ def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:
     """One time after the other: the elements that a step reads are computed where it reads them."""
     results = [np.zeros(_shape(t, env), t.dtype.numpy) for t in op.outputs]
     known = {**values, **dict(zip(op.state_placeholder, results, strict=True))}
+    made: dict[object, list[Any]] = {}
     for step in (*op.steps, *(t.op for t in op.init)):
-        known.update({t: _OnDemand(t, env, known) for t in step.outputs})
+        known.update({t: _OnDemand(t, env, known, made) for t in step.outputs})
     length = results[0].shape[0]
     begin = int(_evaluate(op.init[0].shape[0], env, {}))
     for time in range(length):
@@ -196,6 +194,7 @@ def _scan(op: ScanOp, env: Environment, values: Values) -> list[np.ndarray]:
             first, *others = np.indices((1, *result.shape[1:]), dtype=np.int64, sparse=True)
             if result[time].size:
                 result[time] = known[part]([first + time, *others])[0]
+                made.clear()
     return results
 
 
@@ -222,10 +221,10 @@ def _extern(op: ExternOp, env: Environment, values: Values) -> list[np.ndarray]:
 
 
 class _OnDemand:
-    """A tensor that exists only while a step of a scan runs: its elements at the indices asked for."""
+    """A tensor that exists only while a step of a scan runs: its elements at the indices asked for, `made` once."""
 
-    def __init__(self, tensor: Tensor, env: Environment, values: Values) -> None:
-        self.tensor, self.env, self.values = tensor, env, values
+    def __init__(self, tensor: Tensor, env: Environment, values: Values, made: dict[object, list[Any]]) -> None:
+        self.tensor, self.env, self.values, self.made = tensor, env, values, made
 
     def __call__(self, indices: list[Any], where: np.ndarray | None = None) -> np.ndarray:
         op: Any = self.tensor.op
@@ -233,8 +232,13 @@ class _OnDemand:
         shape = np.broadcast_shapes(*(np.shape(g) for g in grids))
         local = {**self.env, **{a.var: np.asarray(g) for a, g in zip(op.axis, grids, strict=True)}}
         evaluate = _point_by_point if op.body[0].op == "reduce" else _elements
-        result = evaluate(op, shape, local, self.values, where)[self.tensor.value_index]
-        return np.broadcast_to(np.asarray(result).astype(self.tensor.dtype.numpy, copy=False), shape)
+        key = (op, *((np.shape(x), np.asarray(x).tobytes()) for x in (*grids, True if where is None else where)))
+        if key not in self.made:
+            if len(self.made) * prod(shape) > AT_ONCE:
+                self.made.clear()
+            self.made[key] = evaluate(op, shape, local, self.values, where)
+        result = np.asarray(self.made[key][self.tensor.value_index])
+        return np.broadcast_to(result.astype(self.tensor.dtype.numpy, copy=False), shape)
 
 
 def _elements(

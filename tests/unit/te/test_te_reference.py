@@ -504,3 +504,22 @@ def test_long_reductions_begin_at_first_values() -> None:
     found = te.reference([x, first, at, largest, place], [a, begin, places])
     np.testing.assert_array_equal(found[0], np.maximum(a.max(axis=1), begin))
     assert found[1].tolist() == [7, a[1].argmax(), a[2].argmax()]
+
+
+def test_what_a_step_reads_again_and_again_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The greatest and the one after it, whose condition asks for the greatest at each term, are no search in a search."""
+    n = 24
+    x, at = te.placeholder((3, n), name="x"), te.placeholder((3, 1), name="at")
+    one, two = te.reduce_axis((0, n), "one"), te.reduce_axis((0, n), "two")
+    place, _ = te.compute((3,), lambda t: te.argmax(x[t, one] + at[t - 1, 0], axis=one), name="greatest")
+    _, after = te.compute((3,), lambda t: te.argmax(x[t, two], axis=two, where=two != place[t]), name="after")
+    first = te.compute((1, 1), lambda t, i: x[0, 0], name="first")
+    kept = te.scan(first, te.compute((3, 1), lambda t, i: after[t] + 0.0, name="step"), at, inputs=[x], name="kept")
+    terms: list[int] = []
+    oracle = sys.modules["autosched.te.reference"]
+    combined = oracle._combined
+    monkeypatch.setattr(oracle, "_combined", lambda *args: terms.append(1) or combined(*args))
+    given = np.random.default_rng(0).permutation(3 * n).reshape(3, n).astype("float32")
+    (found,) = te.reference([x, kept], [given])
+    np.testing.assert_array_equal(found[1:, 0], np.sort(given, axis=1)[1:, -2])
+    assert len(terms) <= 2 * (2 * n)
