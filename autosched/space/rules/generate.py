@@ -8,7 +8,20 @@ from collections.abc import Sequence
 from autosched.errors import AutoschedError, UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
-from autosched.space.rules import both_ways, butterflies, gpu, inline, pairs, rows, scans, scatters, sums, tiles, turned
+from autosched.space.rules import (
+    alongside,
+    both_ways,
+    butterflies,
+    gpu,
+    inline,
+    pairs,
+    rows,
+    scans,
+    scatters,
+    sums,
+    tiles,
+    turned,
+)
 from autosched.space.rules.engine import Plan, Rule, Walk
 from autosched.space.space import SearchSpace, template_space, with_default
 from autosched.space.workload import Template, Workload
@@ -41,6 +54,7 @@ def rule_names() -> dict[str, str]:
 def cpu_rules() -> tuple[Rule, ...]:
     """The rules for loops on a CPU, in the order in which they are asked."""
     return (
+        scans.scan_in_blocks,
         scans.scan_side_by_side,
         scans.step_in_vectors,
         scans.sums_before_the_state,
@@ -52,6 +66,8 @@ def cpu_rules() -> tuple[Rule, ...]:
         scans.inline_in_a_step,
         scans.step_in_rows,
         scans.sums_of_a_step,
+        alongside.places_along_a_scan,
+        alongside.stream_along_a_scan,
         scatters.rows_of_a_scatter,
         scatters.private_copies,
         scatters.copies_of_bands,
