@@ -23,6 +23,7 @@ from autosched.space.rules import (
     turned,
 )
 from autosched.space.rules.engine import Plan, Rule, Walk
+from autosched.space.running import go_on
 from autosched.space.space import SearchSpace, template_space, with_default
 from autosched.space.workload import Template, Workload
 from autosched.target import Target
@@ -122,6 +123,8 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
     levels = structure or (CPU_STRUCTURE if target.is_cpu else GPU_STRUCTURE)
 
     def walk(s: Schedule, target: Target) -> Walk:
+        if target.is_cpu:
+            go_on(s)
         inline.separate_windows(s)
         inline.write_out_stencils(s, for_items=not target.is_cpu)
         if target.is_cpu:
