@@ -8,6 +8,9 @@ stream_along_a_scan     for t: S[t] = f(S[t-1])                ->   for t.o: for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from autosched.ir.dtype import DType
 from autosched.ir.expr import is_const
 from autosched.schedule.stage import Stage
 from autosched.space import analysis
@@ -15,7 +18,7 @@ from autosched.space.analysis import Access, long_lanes, powers
 from autosched.space.rules import rows, turned
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, rule
 from autosched.space.rules.inline import ALONE, ALONG, TASK
-from autosched.space.rules.scans import REGISTERS, SHORT
+from autosched.space.rules.scans import CHAINS, REGISTERS, SHORT
 from autosched.space.rules.sums import in_lanes, may_be_cut
 from autosched.space.times import may_go_in_blocks, time_of
 from autosched.te.scan import ScanOp
@@ -114,15 +117,23 @@ def places_along_a_scan(plan: Plan, stage: Stage) -> None:
     types = [*rows.types_of(stage), *(t.dtype for x in scans for t in x.op.outputs)]
     carried = sum(t.bytes for t in types) + max(t.bytes for t in types)  # and what is computed of them
     most = REGISTERS * plan.machine.vector_bytes // carried
-    widths = long_lanes(plan.machine, types, analysis.length(stage.axis[-1]))
-    widths = [w for w in widths if w <= most] or widths[:1]
-    block, lane = stage.split(row, factor=plan.knob(stage, "lanes", widths))
+    block, lane = stage.split(row, factor=plan.knob(stage, "lanes", _widths(plan, stage, types, most)))
     whole, step = stage.split(stage.roots[time], nparts=1)
     stage.reorder(*outer, block, whole, step, lane)
     stage.vectorize(lane)
     task = fuse_all(stage, [*outer, block])
     stage.parallel(task)
     plan.offer(stage, **{TASK: task, ALONG: step})
+
+
+def _widths(plan: Plan, stage: Stage, types: Sequence[DType], most: int) -> list[int]:
+    """Lanes whose states fit into registers, and enough of them for a step to go on with others while it waits for one;
+    fewer where threads would have no share of the places."""
+    widths = long_lanes(plan.machine, types, analysis.length(stage.axis[-1]))
+    widths = [w for w in widths if w <= most] or widths[:1]
+    least = min(widths[-1], CHAINS * plan.machine.vector_bytes // max(t.bytes for t in types))
+    is_shared = not analysis.has_fewer(stage.axis, 2 * plan.target.num_threads * least)
+    return [w for w in widths if w >= least] if is_shared else widths
 
 
 def _is_stream(plan: Plan, stage: Stage) -> bool:
