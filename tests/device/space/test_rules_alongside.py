@@ -7,6 +7,7 @@ import pytest
 from generated_spaces import LLVM, check
 
 from autosched import build, te, topi
+from autosched.codegen import compile_function
 from autosched.ir.stmt import Allocate, walk
 from autosched.space.workload import Workload
 from autosched.target import Target
@@ -181,3 +182,12 @@ def test_states_that_one_reduction_wants_need_no_plane() -> None:
     sketch = next(s for s in space.sketches if ("fall", "places_along_a_scan") in {r[:2] for r in s.remarks})
     kept = [a.buffer.shape for a in walk(sketch.structure.function.body) if isinstance(a, Allocate)]
     assert [int(shape[0].value) for shape in kept] == [2]
+
+
+def test_a_state_in_a_window_is_read_without_a_choice_of_its_own() -> None:
+    """Of an update that data choose, only what data place may not be there."""
+    space = Workload("w", compacted()).search_space(LLVM, {}, "auto")
+    sketch = next(s for s in space.sketches if ("out", "stream_along_a_scan") in {r[:2] for r in s.remarks})
+    source = compile_function(sketch.structure.bind({}), LLVM).texts["source"]
+    chosen = [line for line in source.splitlines() if "!unpredictable" in line]
+    assert len(chosen) == 4  # where the sum is read and stored, in the first step and in the others
