@@ -17,6 +17,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from autosched.codegen.artifact import Artifact, Signature
 from autosched.codegen.asm import readable
+from autosched.codegen.llvm_choices import moves_for
 from autosched.codegen.llvm_cpus import PROBE as PROBE_OF_CPU
 from autosched.codegen.llvm_cpus import features_shown
 from autosched.codegen.llvm_dot import PROBE as PROBE_OF_DOT
@@ -243,7 +244,7 @@ def assembled(source: str, cpu: str, features: str, triple: str = "", optimise: 
     """
     machine = target_machine(cpu, features, triple)
     module = _selectable(source, machine, cpu, features, triple, optimise)
-    with _lock:
+    with _lock, moves_for(source, triple):
         code: bytes = machine.emit_object(module)
     return code
 
@@ -267,8 +268,9 @@ def render(artifact: Artifact, kind: str) -> str:
     """
     described = artifact.meta["cpu"], artifact.meta["features"], artifact.meta["triple"]
     machine = target_machine(*described)
-    module = _selectable(artifact.texts["source"], machine, *described, optimise=True)
-    with _lock:
+    source = artifact.texts["source"]
+    module = _selectable(source, machine, *described, optimise=True)
+    with _lock, moves_for(source, artifact.meta["triple"]):
         if kind == "llvm":
             return str(module)
         machine.set_asm_verbosity(True)

@@ -19,7 +19,7 @@ from autosched.codegen.llvm_text import (
 from autosched.codegen.together import PART_BYTES, WIDEST_STRIDE, windows
 from autosched.errors import BuildError
 from autosched.ir.dtype import BFLOAT16, BOOL, INT64, DType, dtype
-from autosched.ir.expr import Expr
+from autosched.ir.expr import Expr, is_const
 from autosched.ir.stmt import Buffer
 
 # -- shuffles ---------------------------------------------------------------------------------------
@@ -171,9 +171,9 @@ class Memory:
         if self._noted is None:
             return address
         place = (buffer.elements, index.ref)
-        if self._only_if is None:
+        if self._only_if is None or _is_there(buffer, index):
             self._noted.add(place)
-        elif otherwise == self._spare_place or place not in self._noted:
+        if self._only_if is not None and (otherwise == self._spare_place or place not in self._noted):
             return self.w.chosen_pointer(self._only_if, address, otherwise())
         return address
 
@@ -453,3 +453,9 @@ class Memory:
         """One element, if any lane runs: all lanes agree on it."""
         with self.w.where_any(mask):
             self.store(buffer, index, value)
+
+
+def _is_there(buffer: Buffer, index: Value) -> bool:
+    """Whether numbers alone tell that an element is in a buffer, as a state in a window of two times is."""
+    elements = buffer.elements
+    return index.const is not None and is_const(elements) and 0 <= int(index.const) < int(elements.value)

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from autosched.codegen.c_program import c_name
+from autosched.codegen.llvm_choices import MARK, chooses_between_states
 from autosched.codegen.llvm_expr import Expressions, leave_if_failed
 from autosched.codegen.llvm_memory import Memory
 from autosched.codegen.llvm_stmt import ByteValues, Statements
@@ -83,7 +84,7 @@ def module_text(
     program.emit_workspace()
     program.emit_plain()
     program.emit_time()
-    return str(module)
+    return f"{MARK if chooses_between_states(function.body) else ''}{module}"
 
 
 def _alias_scopes(

@@ -448,6 +448,9 @@ class _Nest:
             i = self.b.an.simplify(E.cast("int64", e))
             at.append(i)
             inside += [c for c in map(self.b.an.simplify, asked) if c not in inside]
+            if last.op != "const" and (e.dtype.kind != "uint" or e.dtype.bits == 64):  # one comparison for both
+                inside.append(E.compare("lt", E.cast("uint64", i), E.cast("uint64", a.extent)))
+                continue
             if e.dtype.kind != "uint" or e.dtype.bits == 64:  # large ones are negative as int64
                 inside.append(E.compare("ge", i, 0))
             if last.op != "const" or last.value < e.dtype.max:

@@ -41,6 +41,7 @@ from autosched.lowering.inline import inline_stages
 from autosched.lowering.masks import choose_lanes, cut_masks, lift_conditions
 from autosched.lowering.nest import build_nests
 from autosched.lowering.partition import partition_loops
+from autosched.lowering.periods import cut_periods
 from autosched.lowering.reads import check_reads
 from autosched.lowering.settled import stop_when_settled
 from autosched.lowering.simplify_stmt import replace_exprs, simplify_stmt
@@ -144,6 +145,11 @@ def _on_body(change: Callable[..., Stmt], *given: Callable[[Program], Any], only
     return run
 
 
+def periods(p: Program) -> Program:
+    """On CPUs, loops whose steps wait for each other, and ask for their place in a row, go on row by row."""
+    return p if p.target.is_gpu_style else p.with_body(cut_periods(p.function.body, p.analyzer()))
+
+
 def masks(p: Program) -> Program:
     """On CPUs, loops visit only what their masks let through; everywhere, lanes choose."""
     if p.target.is_cpu and not gpu.has_work_items(p.function.body):
@@ -168,6 +174,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("apply_pragmas", _on_body(apply_hints)),
     ("simplify", _simplify),
     ("lower_intrinsics", _on_body(lower_intrinsics, lambda p: p.target)),
+    ("periods", periods),
     ("partition", _on_body(partition_loops, Program.analyzer, lambda p: p.target.kind == "llvm")),
     ("masks", masks),
     ("flatten", _on_body(flatten_buffers, lambda p: p.function.params, Program.analyzer)),

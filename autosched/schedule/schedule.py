@@ -28,7 +28,7 @@ from autosched.schedule.decisions import Filter, SplitBy
 from autosched.schedule.formulas import constraint_from_json, constraint_to_json, is_knob_name
 from autosched.schedule.kinds import MAX_FACTOR
 from autosched.schedule.primitive import PRIMITIVES, refuse_doubtful
-from autosched.schedule.primitives import new_stages, over_time, reindexing, together
+from autosched.schedule.primitives import new_stages, over_time, reindexing, running, together
 from autosched.schedule.primitives.place import Group
 from autosched.schedule.scans import Scans
 from autosched.schedule.stage import Loop, Relatives, Stage
@@ -174,8 +174,7 @@ class Schedule:
         """The stage of a tensor, an operation or a name. Raises Illegal inside a primitive."""
         if isinstance(handle, Stage):
             return handle
-        if isinstance(handle, Operation):
-            handle = handle.output_tensor
+        handle = handle.output_tensor if isinstance(handle, Operation) else handle
         found = self._stage_of.get(handle) if isinstance(handle, Tensor) else self._by_name.get(str(handle))
         if found is None:
             text = handle.name if isinstance(handle, Tensor) else str(handle)
@@ -263,9 +262,10 @@ class Schedule:
         except (Illegal, RecordError) as error:
             if outer is not None:
                 raise
-            text = ", ".join([*map(_text, given), *(f"{k}={_text(v)}" for k, v in options.items())])
-            call = f"s.{kind}({stage.name}, {text})" if called.of_schedule else f"{stage.name}.{kind}({text})"
-            raise ScheduleError(error.why, asked=with_line(call), legal=error.legal) from None
+            text = [*map(_text, given), *(f"{k}={_text(v)}" for k, v in options.items())]
+            of, text = ("s", [stage.name, *text]) if called.of_schedule else (stage.name, text)
+            asked = with_line(f"{of}.{kind}({', '.join(text)})")
+            raise ScheduleError(error.why, asked=asked, legal=error.legal) from None
         finally:
             self.parts, self._calls = self._calls, outer
         if outer is not None:
@@ -281,13 +281,12 @@ class Schedule:
         """A previous call and the line it was made in, for errors that show later. With `first`, the last call with
         that loop (or stage) as its first argument."""
         where = self._lines.get((kind, stage.name, *filter(None, [first])), "")
-        call = f"{stage.name}.{kind}({arguments})"
-        return with_line(call, where)
+        return with_line(f"{stage.name}.{kind}({arguments})", where)
 
     def calls_on_loops(self) -> dict[Expr, str]:
         """For each loop that is not serial, by its variable, the call that marked it."""
-        loops = [x for stage in self.stages for x in (*stage.loops, *(stage.init.loops.values() if stage.init else ()))]
-        return {x.var: x.marked_by for x in loops if x.kind != "serial"}
+        both = ((*x.loops, *(x.init.loops.values() if x.init else ())) for x in self.stages)
+        return {x.var: x.marked_by for loops in both for x in loops if x.kind != "serial"}
 
     def cache_write(self, tensor: Any, scope: str = "global", keep_loops: bool = False) -> Any:
         """See `new_stages.cache_write`. Of tensors that are computed together, give the list of all."""
@@ -312,11 +311,8 @@ class Schedule:
         if stage is None or set(tensors) != set(stage.op.outputs):
             names = ", ".join(getattr(t, "name", str(t)) for t in tensors)
             wanted = "the outputs of one operation" if stage is None else ", ".join(t.name for t in stage.op.outputs)
-            raise ScheduleError(
-                "tensors that one operation computes are cached together",
-                asked=with_line(f"s.cache_write([{names}])"),
-                legal=f"s.cache_write([{wanted}])",
-            )
+            asked, legal = with_line(f"s.cache_write([{names}])"), f"s.cache_write([{wanted}])"
+            raise ScheduleError("tensors that one operation computes are cached together", asked=asked, legal=legal)
         return stage
 
     def cache_read(
@@ -358,6 +354,10 @@ class Schedule:
     def separate_reduction(self, tensor: Any, axis: Any, factor: int = 0) -> Any:
         """See `together.separate_reduction`."""
         return together.separate_reduction(self[tensor], axis, factor)
+
+    def running_reduction(self, tensor: Any) -> Any:
+        """See `running.running_reduction`."""
+        return running.running_reduction(self[tensor])
 
     def block_time(self, tensor: Any, factor: int) -> list[Tensor]:
         """See `over_time.block_time`."""

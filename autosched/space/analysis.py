@@ -34,8 +34,6 @@ MOST_PHASES = 8
 CHEAP = 2
 #: Lines of a first-level cache that hold what is a multiple of so many bytes apart.
 WAYS, PAGE = 8, 4096
-#: Times of an init that a block of times holds.
-MOST_FIRST_TIMES = 4
 #: Kinds of operators that cost something.
 WORK = ("arith", "bits", "compare", "choice", "cast", "math")
 
@@ -574,27 +572,3 @@ def lies_in_pages(tensor: Tensor) -> bool:
     """Whether rows are a multiple of a page apart."""
     *outer, row = (int(n.value) if is_const(n) else 1 for n in tensor.shape) if tensor.shape else (1,)
     return bool(outer) and row * tensor.dtype.bytes % PAGE == 0
-
-
-def scan_along(stage: Stage) -> Stage | None:
-    """A scan of which a row of a stage is what it makes one after the other: part of it needs all that is before."""
-    for a in accesses(stage):
-        source, column = stage.schedule.stage(a.tensor), stage.axis[-1]
-        if isinstance(source.op, ScanOp) and a.mentions(column):
-            dimension = a.dimension(column)
-            if not dimension or not source.op.is_uniform or not source.op.independent[dimension - 1]:
-                return source
-    return None
-
-
-def goes_in_blocks(scan: Stage) -> bool:
-    """Whether a scan may go on block by block with the only stage that reads it, along whose rows time goes."""
-    op, users = scan.op, readers(scan)
-    assert isinstance(op, ScanOp)
-    if scan.is_output or len(users) != 1 or not op.is_uniform or None in op.reach or not all(op.independent):
-        return False
-    if not is_const(op.scan_axis.min) or op.scan_axis.min.value > MOST_FIRST_TIMES:
-        return False
-    time = users[0].axis[-1].var if users[0].axis else None
-    reads = [a for a in accesses(users[0]) if a.tensor in op.outputs]
-    return bool(reads) and all(a.indices[0] is time for a in reads)

@@ -9,6 +9,7 @@ reductions   of operands that some results share: tiles of results in registers,
              of windows: vectors of results, each finished before the next
              of other rows of results: along these rows, as plain loops go
              of rows that lie apart: 4 results side by side, so that none waits for the sum of another
+             of all up to each place, or from it on: each goes on with the one before
 scans, scatters   their free loops, for threads
 """
 
@@ -29,6 +30,7 @@ from autosched.space.analysis import USUAL_LENGTH, Access, about, accesses, bodi
 from autosched.space.features.memory import Machine
 from autosched.space.features.work import unclamped
 from autosched.space.reached import distinct_reads
+from autosched.space.running import go_on
 from autosched.space.spans import spans
 from autosched.target import Target
 from autosched.te.scan import ScanOp
@@ -89,6 +91,7 @@ def plain_schedule(args: Sequence[Tensor], target: Target) -> Schedule:
 def by_default(s: Schedule, target: Target) -> None:
     """Do to a new schedule what the default one is."""
     if target.is_cpu:
+        go_on(s)
         _inline_what_is_used_once(s)
         for stage in s.stages:
             if stage.attach.kind == "root":

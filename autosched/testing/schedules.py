@@ -89,6 +89,9 @@ def _respell(s: Schedule, rng: random.Random) -> None:
             with suppress(ScheduleError):
                 cut = rng.choice((2, 3)) if len(stage.reduce_axis) == 1 else 0
                 s.separate_reduction(stage, rng.choice(stage.reduce_axis), cut)
+        if stage.reduce_axis and rng.random() < 0.5:
+            with suppress(ScheduleError):
+                s.running_reduction(stage)
     for scan in s.scans.stages if rng.random() < 0.8 else ():
         with suppress(ScheduleError):
             s.block_time(scan.tensor, rng.choice((2, 3)))

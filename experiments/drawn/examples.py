@@ -489,6 +489,20 @@ s = create_schedule(B)
                 "the more results share a sum, the more that saves.",
             ),
             Example(
+                "running_reduction",
+                """
+A = te.placeholder((6,), name="A")
+k = te.reduce_axis((0, 6), name="k")
+B = te.compute((6,), lambda j: te.sum(A[k], axis=k, where=k <= j), name="B")
+s = create_schedule(B)
+""",
+                "s.running_reduction(B)",
+                "A, B",
+                _same(Time(("B.running.first", "B.running.step", "B"))),
+                about="Each result adds one element to the one before, in place of all that it is the sum of: of n "
+                "elements, n additions in place of n * n / 2.",
+            ),
+            Example(
                 "block_time",
                 """
 A = te.placeholder((8,), name="A")

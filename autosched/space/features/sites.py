@@ -128,6 +128,8 @@ def nests_of(body: Stmt) -> Nest:
 
 def _inside(s: Stmt, loops: tuple[For, ...], asked: tuple[Expr, ...]) -> list[Nest | Site]:
     match s:
+        case Store() if _stays_in_registers(s, loops):
+            return []
         case Store():
             return [Site(_of_the_first_lane(s), loops, asked)]
         case Let():
@@ -142,8 +144,17 @@ def _inside(s: Stmt, loops: tuple[For, ...], asked: tuple[Expr, ...]) -> list[Ne
             times = ratio(s.extent, product(same)) if same else s.extent
             return [Nest(s, tuple(inside), times)] if inside else []
         case If():
-            loops, asked = _loops_that_run(s, loops), (*asked, s.condition)
+            once, asked = _loops_that_run(s, loops), (*asked, s.condition)
+            return [found for c, around in zip(children(s), (once, loops)) for found in _inside(c, around, asked)]
     return [found for c in children(s) for found in _inside(c, loops, asked)]
+
+
+def _stays_in_registers(s: Store, loops: tuple[For, ...]) -> bool:
+    """Whether a vector is only moved inside of an array in which loops find nothing: to where the last state of a scan
+    is, of the state that was made."""
+    vectors = {x.var for x in loops if x.kind == "vectorize"}
+    places = (*s.indices, *s.value.args)
+    return s.value.op == "load" and s.value.value is s.buffer and all(variables(i) <= vectors for i in places)
 
 
 def _narrowed(s: For, loops: tuple[For, ...]) -> For:
@@ -242,7 +253,7 @@ def _first_lane(index: Expr) -> Expr:
 
 def _loops_that_run(s: If, loops: tuple[For, ...]) -> tuple[For, ...]:
     """The loops around that repeat the body of an `if`: not those of whose first iteration it is a part."""
-    first = {c.args[0] for c in conjuncts(s.condition) if c.op == "eq"} if s.otherwise is None else set()
+    first = {c.args[0] for c in conjuncts(s.condition) if c.op == "eq"}
     return tuple(x for x in loops if x.var not in first)
 
 

@@ -9,6 +9,7 @@ from autosched.errors import AutoschedError, UsageError
 from autosched.plugins import PluginKind, load_class, plugin_names
 from autosched.schedule.schedule import Schedule
 from autosched.space.rules import (
+    alongside,
     both_ways,
     butterflies,
     gpu,
@@ -23,6 +24,7 @@ from autosched.space.rules import (
     turned,
 )
 from autosched.space.rules.engine import Plan, Rule, Walk
+from autosched.space.running import go_on
 from autosched.space.space import SearchSpace, template_space, with_default
 from autosched.space.workload import Template, Workload
 from autosched.target import Target
@@ -54,6 +56,7 @@ def rule_names() -> dict[str, str]:
 def cpu_rules() -> tuple[Rule, ...]:
     """The rules for loops on a CPU, in the order in which they are asked."""
     return (
+        scans.scan_in_blocks,
         scans.scan_side_by_side,
         scans.step_in_vectors,
         scans.sums_before_the_state,
@@ -65,6 +68,8 @@ def cpu_rules() -> tuple[Rule, ...]:
         scans.inline_in_a_step,
         scans.step_in_rows,
         scans.sums_of_a_step,
+        alongside.places_along_a_scan,
+        alongside.stream_along_a_scan,
         scatters.rows_of_a_scatter,
         scatters.private_copies,
         scatters.copies_of_bands,
@@ -119,6 +124,8 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
     levels = structure or (CPU_STRUCTURE if target.is_cpu else GPU_STRUCTURE)
 
     def walk(s: Schedule, target: Target) -> Walk:
+        if target.is_cpu:
+            go_on(s)
         inline.separate_windows(s)
         inline.write_out_stencils(s, for_items=not target.is_cpu)
         if target.is_cpu:

@@ -41,6 +41,8 @@ MOST_TOGETHER, COMMON = 8, 4
 ROOT, SLIDING, TASK = "root", "sliding", "task"
 #: The place at the rows of a stage that is itself computed before its readers.
 ROW = "row"
+#: Loops over the times of a scan, which goes on in them: vectors of places or blocks of times, and single values.
+ALONG, ALONE = "along", "alone"
 #: TVM's attribute of stages that read constant matrices: names of the axes at which they do.
 CONSTANT_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
@@ -338,6 +340,8 @@ def reachable(plan: Plan, stage: Stage) -> list[Place]:
     """The places where what a stage reads may be computed: around it, and those it offers itself."""
     own = plan.places.get(stage, [])
     host, at = stage.attach.stage, stage.attach.loop
+    if stage.attach.kind == "init" and host is not None:
+        return [p for p in reachable(plan, host) if p.stage is not host] + own
     if stage.attach.kind != "at" or host is None or at not in host.loops:
         return own
     around = host.loops[: host.loops.index(at) + 1]
@@ -479,7 +483,7 @@ def compute_location(plan: Plan, stage: Stage) -> None:
     """
     # whole rows of an operand are read for a few sums: other loops have nothing to give
     at_root = _is_looked_up(stage) or (bool(stage.reduce_axis) and analysis.sums_of_a_row(stage) > 1)
-    places = [] if at_root else common_places(plan, stage)
+    places = [] if at_root else [p for p in common_places(plan, stage) if p.name != ALONE]
     if stage.reduce_axis and not analysis.is_window(stage):
         places = [p for p in places if is_made_once(stage, p)]
     if not (is_long(plan) and stage.is_injective and _is_of_one_row(stage)):

@@ -25,9 +25,10 @@ from autosched.space import analysis
 from autosched.space.analysis import Access, lanes, long_lanes, powers
 from autosched.space.rules import rows, turned
 from autosched.space.rules.engine import Place, Plan, fuse_all, lanes_knob, rule
-from autosched.space.rules.inline import ROOT, common_places
+from autosched.space.rules.inline import ALONE, ALONG, ROOT, common_places
 from autosched.space.rules.sums import in_lanes, may_be_cut
 from autosched.space.rules.tiles import ROWS, VECTORS, can_pack, gain
+from autosched.space.times import goes_in_blocks, may_go_in_blocks
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
@@ -79,8 +80,7 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
     way = plan.choose(stage, "at", [*(p.name for p in places), *([] if in_blocks else [ROOT])])
     if in_blocks:
         host, loop = places[0].stage, places[0].loop
-        stage.compute_at(host, loop)
-        stage.store_at(host, host.loops[host.loops.index(loop) - 1])
+        _in_blocks(stage, places[0])
         if not any(plan.s.stage(x.outputs[0]).reduce_axis for x in op.steps):
             stage.unroll(stage.loops[0])
     elif way != ROOT:
@@ -116,10 +116,35 @@ def scan_side_by_side(plan: Plan, stage: Stage) -> None:
 def _places_of(plan: Plan, scan: Stage) -> tuple[list[Place], bool]:
     """Where a scan may be computed in what reads it; and whether it goes on there in blocks of times."""
     places = [] if scan.is_output else common_places(plan, scan)
-    in_blocks = bool(places) and places[-1].name == turned.TIMES and analysis.goes_in_blocks(scan)
+    last = places[-1].name if places else ROOT
+    in_blocks = last == turned.TIMES and goes_in_blocks(scan) or last in (ALONG, ALONE) and may_go_in_blocks(scan)
     if not in_blocks and any(p.name == turned.TIMES for p in places):  # each block would begin anew
         places = places[:1]
     return places[-1:], in_blocks
+
+
+def _goes_on_in_blocks(plan: Plan, stage: Stage) -> bool:
+    op = stage.op
+    return isinstance(op, ScanOp) and not op.spatial_axis_ and _places_of(plan, stage)[1]
+
+
+@rule(when=_goes_on_in_blocks)
+def scan_in_blocks(plan: Plan, stage: Stage) -> None:
+    """A scan of single values goes on block by block where its reader takes them.
+
+    for t: S[t] = f(S[t-1]);  for t: R[t] = g(S[t])   ->   for t.o: for t.i: S[t.i] = f(S[..]);  R[t.o*64 : +64] = ..
+    """
+    (place,) = _places_of(plan, stage)[0]
+    _in_blocks(stage, place)
+    assert stage.scan_loop is not None
+    plan.offer(stage, **{STEP: stage.scan_loop})
+
+
+def _in_blocks(scan: Stage, place: Place) -> None:
+    """Compute the times of a block, behind those that are kept of the block before."""
+    loops = place.stage.loops
+    scan.compute_at(place.stage, place.loop)
+    scan.store_at(place.stage, loops[loops.index(place.loop) - 1])
 
 
 def _vector_of_reader(plan: Plan, scan: Stage) -> list[Place]:

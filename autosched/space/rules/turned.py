@@ -14,6 +14,7 @@ from autosched.space import analysis
 from autosched.space.analysis import Access, powers
 from autosched.space.rules import rows
 from autosched.space.rules.engine import Plan, fuse_all, rule
+from autosched.space.times import goes_in_blocks, scan_along
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
 
@@ -69,8 +70,8 @@ def turned_tiles(plan: Plan, stage: Stage) -> None:
     whole = max(1, plan.machine.vector_bytes // max(t.bytes for t in rows.types_of(stage)))
     sides = [max(2, whole // 2), whole]
     heights = [min(MOST_TURNED, max(FEWEST_TURNED, whole // n)) for n in (4, 2)]
-    scan = analysis.scan_along(stage)
-    if scan is not None and analysis.goes_in_blocks(scan):
+    scan = scan_along(stage)
+    if scan is not None and goes_in_blocks(scan):
         _blocks_of_times(plan, stage, min(whole, SIDE_OF_TIMES))
         return
     outer, (along, length), (column, width) = _turned_loops(stage)

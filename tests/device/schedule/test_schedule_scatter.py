@@ -9,6 +9,7 @@ import pytest
 from roundtrip import assert_roundtrip
 
 from autosched import te
+from autosched.ir.stmt import If, walk
 from autosched.lowering import lower_structure
 from autosched.schedule import Schedule, create_schedule
 from autosched.space.default import default_schedule
@@ -138,3 +139,22 @@ def test_default_schedules(program: Callable[[], Args], target: str) -> None:
     s = default_schedule(args, Target.parse(target))
     check_against_reference(args, s, target, given(args), "interpreter")
     check_against_reference(args, s, target, given(args), more=[given(args, 70, 3)])
+
+
+@pytest.mark.parametrize(("target", "backend"), [("llvm", "native"), ("c", "native"), ("opencl", "interpreter")])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint64", "uint16"])
+def test_places_in_what_is_as_long_as_the_call_says_are_asked_for_once(target: str, backend: str, dtype: str) -> None:
+    """Both ends by one comparison: LLVM does not know that a length is not negative."""
+    n, m = te.var("n"), te.var("m")
+    x, k = te.placeholder((n,), dtype, name="X"), te.reduce_axis((0, n), "k")
+    args = [
+        x,
+        te.placeholder((m,), name="Y"),
+        te.scatter_reduce((m,), lambda: (x[k], te.const(1, "int32")), k, name="H"),
+    ]
+    s = create_schedule(args[2])
+    asked = [e.condition for e in walk(lower_structure(s, args, target).function.body) if isinstance(e, If)]
+    assert dtype == "uint16" or [c.op for c in asked] == ["lt"]
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    first = [np.array([0, 1, 2, 3, 6, 7, 8, low, high, high - 1], dtype), np.zeros(7, "float32")]
+    check_against_reference(args, s, target, first, backend, more=[[first[0], np.zeros(1, "float32")]])  # type: ignore[arg-type]

@@ -27,6 +27,19 @@ def fixed() -> Schedule:
     return create_schedule(list(schedule().outputs), fixed_arguments=True)
 
 
+def totals(weights: bool = False, in_a_step: bool = False) -> Schedule:
+    """A[8] -> T, sums of the elements up to each place, with weights that depend on it; or such sums of a state."""
+    a, k = te.placeholder((8,), name="A"), te.reduce_axis((0, 8), name="k")
+    if not in_a_step:
+        body = lambda j: te.sum(a[k] * (j.astype("float32") if weights else 1.0), axis=k, where=k <= j)  # noqa: E731
+        return create_schedule(te.compute((8,), body, name="T"))
+    state = te.placeholder((3, 8), name="state")
+    first = te.compute((1, 8), lambda _, i: a[i], name="first")
+    total = te.compute((3, 8), lambda t, j: te.sum(state[t - 1, k], axis=k, where=k <= j), name="T")
+    update = te.compute((3, 8), lambda t, i: total[t, i] * 0.5, name="U")
+    return create_schedule(te.scan(first, update, state, name="S"))
+
+
 def tuples() -> Schedule:
     """A[n, m] -> T.v0, T.v1 = argmax of A's rows -> U = T.v1 + 1."""
     n, m = te.var("n"), te.var("m")
@@ -403,6 +416,17 @@ CASES: Cases = {
         "separate in pieces of symbolic length": lambda s: s.separate_reduction("S", "k", factor=2),
         "separate a scatter": (counted, lambda s: s.separate_reduction("H", s["H"].loops[-1])),
         "separate a scan": (scanned, lambda s: s.separate_reduction("S1", "t")),
+    },
+    "running_reduction": {
+        "run over sums of rows": lambda s: s.running_reduction("S"),
+        "run over windows": (window, lambda s: s.running_reduction("W")),
+        "run over what is no reduction": lambda s: s.running_reduction("C"),
+        "run after a split": (totals, lambda s: (s["T"].split("k", 2), s.running_reduction("T"))),
+        "run over what is marked": (totals, lambda s: (s["T"].unroll("k"), s.running_reduction("T"))),
+        "run with weights": (lambda: totals(weights=True), lambda s: s.running_reduction("T")),
+        "run over a scatter": (counted, lambda s: s.running_reduction("H")),
+        "run over a step": (scanned, lambda s: s.running_reduction("S1")),
+        "run in a step": (lambda: totals(in_a_step=True), lambda s: s.running_reduction("T")),
     },
     "reduce_together": {
         "reduce one alone": (several_sums, lambda s: s.reduce_together("P", [])),

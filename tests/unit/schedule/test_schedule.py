@@ -86,9 +86,18 @@ def heated_program() -> list[Tensor]:
     return [row, te.compute((n,), lambda i: times[6, i], name="L")]
 
 
+def totals_program() -> list[Tensor]:
+    """A[n, m] -> T, sums of all elements of a row before each, but for some."""
+    n, m = te.var("n"), te.var("m")
+    a, k = te.placeholder((n, m), name="A"), te.reduce_axis((0, m), "k")
+    body = lambda i, j: te.sum(a[i, k], axis=k, where=te.all(k < j, a[i, k] > 1))  # noqa: E731
+    return [a, te.compute((n, m), body, name="T")]
+
+
 #: of cases that need another one than `program`
 PROGRAMS = {
     "block_time": heated_program,
+    "running_reduction": totals_program,
     "separate_reduction": window_program,
     "cache_padding": padded_program,
     "compact_reduction": upsampled_program,
@@ -254,6 +263,7 @@ CASES: dict[str, Callable[[Schedule], object]] = {
         s["step.1"].compute_at(s["step"], "i.outer"),
         s["step.2"].compute_at(s["step"], "i.outer"),
     ),
+    "running_reduction": lambda s: s.running_reduction("T"),
     # And the five columns in pieces: every other, and one that is left.
     "separate_reduction": lambda s: (s.separate_reduction("W", "q"), s.separate_reduction("W", "q", factor=2)),
     # Rows of which both are found, one after the other.

@@ -125,7 +125,7 @@ def test_few_layers_are_chosen_one_by_one() -> None:
         (prefix_sums(), LLVM, "step", "step_in_vectors", "One step reads earlier times only"),
         (scan_in_two_stages(), LLVM, "middle", "inline_in_a_step", "What a step uses once"),
         (scan_in_two_stages(), OPENCL, "middle", "opaque_kernels", "a part of a scan: its steps follow each other"),
-        (prefix_sums(), LLVM, "doubled", "whole_rows", "Strips of rows in parallel, along which vectors walk"),
+        (prefix_sums(), LLVM, "doubled", "places_along_a_scan", "Vectors of results go through the times of a scan"),
         (prefix_sums(), OPENCL, "sums", "opaque_kernels", "a scan: its steps follow each other"),
         (histogram(), LLVM, "counts", "private_copies", "Tasks have copies of the results"),
         (histogram(1 << 16), LLVM, "counts", "leave_opaque", "a scatter: its places come from data"),
