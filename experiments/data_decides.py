@@ -72,6 +72,30 @@ def density(open_size: bool) -> Program:
     return name, [p, mass, te.compute((n,), term, name="density")], given, loops
 
 
+def masked_product() -> Program:
+    """A product of matrices of which data say, for each row and step, whether it takes part."""
+    n = 301
+    x, y, z = (
+        te.placeholder((n, n), name="x"),
+        te.placeholder((n, n), name="y"),
+        te.placeholder((n, n), "uint8", name="z"),
+    )
+    k = te.reduce_axis((0, n), "k")
+    out = te.compute((n, n), lambda i, j: te.sum(x[i, k] * y[k, j], axis=k, where=z[i, k] > 0), name="masked")
+
+    @numba.njit(fastmath=True)
+    def loops(x: np.ndarray, y: np.ndarray, z: np.ndarray, out: np.ndarray) -> None:
+        out[:] = 0
+        for i in range(len(x)):
+            for k in range(len(x)):
+                if z[i, k] > 0:
+                    for j in range(len(x)):
+                        out[i, j] += x[i, k] * y[k, j]
+
+    given = [_RNG.standard_normal((n, n)).astype("float32") for _ in "xy"]
+    return "masked product", [x, y, z, out], [*given, _RNG.integers(0, 2, (n, n)).astype("uint8")], loops
+
+
 def greatest(width: int) -> Program:
     """The place of the largest element in each of 50,000 rows."""
     x, k = te.placeholder((50_000, width), name="x"), te.reduce_axis((0, width), "k")
@@ -93,13 +117,14 @@ def programs() -> Iterator[Program]:
     yield columns()
     yield density(open_size=False)
     yield density(open_size=True)
+    yield masked_product()
     yield from map(greatest, (3, 10, 23, 64))
 
 
 def main() -> None:
     for name, args, given, loops in programs():
         module = build(Workload(f"decides_{len(given)}", tuple(args)), TARGET, records="none.jsonl")
-        shape = [given[0].shape[1] if name == "columns" else len(given[0])]
+        shape = [int(d.value) if d.op == "const" else len(given[0]) for d in args[-1].shape]
         outs = [np.empty(shape, str(args[-1].dtype)) for _ in range(2)]
         least = {}
         for _ in range(10):
