@@ -41,7 +41,11 @@ def _waits(s: For) -> bool:
     """Whether a step reads other elements of what it stores to, at places that move with it."""
     stores = {x.buffer: x.indices for x in walk(s.body) if isinstance(x, Store)}
     loads = (e for e in post_order(all_expressions(s.body)) if e.op == "load" and e.value in stores)
-    return any(e.args != stores[e.value] and any(s.var in variables(i) for i in e.args) for e in loads)
+    return any(
+        any(i is not own for i, own in zip(e.args, stores[e.value], strict=False))
+        and any(s.var in variables(i) for i in e.args)
+        for e in loads
+    )
 
 
 def _period(s: For, an: Analyzer) -> tuple[Poly, Expr] | None:

@@ -18,7 +18,15 @@ from autosched.testing.elsewhere import chosen, divided
 from autosched.testing.externs import opaque
 from autosched.testing.logic import logical
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
-from autosched.testing.reductions import mask_of, of_one_input, product_with, summed_states, sums_so_far, weighted_rows
+from autosched.testing.reductions import (
+    mask_of,
+    of_one_input,
+    product_with,
+    so_far,
+    summed_states,
+    sums_so_far,
+    weighted_rows,
+)
 from autosched.testing.tiles import dot
 
 #: Element-wise operations on two values at an index of a shape.
@@ -580,7 +588,7 @@ def slope(m: Maker) -> Tensor | None:
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
     blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, chosen,
-    row_reduced, matmul, matmul, of_one_input, of_one_input,
+    row_reduced, so_far, matmul, matmul, of_one_input, of_one_input,
     *(convolved,) * 3, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, summed_states, scattered,
     several, extreme, of_pairs, reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,

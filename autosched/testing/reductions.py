@@ -44,6 +44,24 @@ def of_one_input(m: Maker) -> Tensor | None:
     return m.stage(shape, lambda *i: m.read(made[0], i) - m.read(made[1], i), 2 * bound)  # type: ignore[arg-type]
 
 
+def so_far(m: Maker) -> Tensor | None:
+    """Reductions over all that is before each place of an axis, or behind it, with it or without."""
+    a = m.pick()
+    axis = m.rng.randrange(a.ndim)
+    if a.dtype.is_bool or not m.lengths(a.shape)[axis]:
+        return None
+    asked: list[Callable[[Expr, Expr], Expr]] = [lambda k, j: k <= j, lambda k, j: j <= k]
+    combine = m.rng.choice((te.sum, te.sum, te.max, te.min))
+    if combine is te.sum:  # the least and the greatest of nothing are infinite
+        asked += [lambda k, j: k < j, lambda k, j: k > j]
+    takes, k = m.rng.choice(asked), te.reduce_axis((0, a.shape[axis]), "k")
+
+    def body(*i: Expr) -> object:
+        return combine(m.read(a, [*i[:axis], k, *i[axis + 1 :]]), axis=k, where=takes(k.var, i[axis]))
+
+    return m.stage(a.shape, body, m.lengths(a.shape)[axis] * m.size_of(a))
+
+
 def product_with(m: Maker, x: Tensor, name: str) -> Tensor:
     """The product of a matrix and another input of three columns."""
     k, w = te.reduce_axis((0, x.shape[1]), "k"), m.placeholder([x.shape[1], 3], x.dtype)

@@ -70,7 +70,7 @@ def test_a_promise_that_a_later_step_breaks_is_drawn_again(seed: int, backend: s
     Case.draw(seed, backend)
 
 
-@pytest.mark.parametrize(("backend", "count"), [("llvm", 150), ("kernels", 50), ("tasks", 50)])
+@pytest.mark.parametrize(("backend", "count"), [("llvm", 150), ("kernels", 100), ("tasks", 100)])
 def test_every_kind_is_drawn(backend: str, count: int) -> None:
     """Whatever the target."""
     found = Counter(kind for seed in range(count) for kind in kinds_of(Case.draw(seed, backend)))
