@@ -583,3 +583,22 @@ def test_a_compiler_that_hangs_is_passed_over(tmp_path: Path, monkeypatch: pytes
     assert not c_compiler.Compiler((str(script),), ()).accepts()
     time.sleep(2.5)
     assert not there.exists()
+
+
+@pytest.mark.parametrize("planes", [2, 3, 4])
+@pytest.mark.parametrize("of", ["uint8", "float32", "float64"])
+def test_planes_are_stored_in_turns_by_shuffles(planes: int, of: str) -> None:
+    """And not element by element, which compilers do of a list of lanes."""
+    x = te.placeholder((planes, 64), of, name="x")
+    y = te.compute((64, planes), lambda i, k: x[k, i], name="y")
+    s = create_schedule(y)
+    i, k = s[y].loops
+    block, lane = s[y].split(i, factor=8)
+    s[y].reorder(block, k, lane)
+    s[y].unroll(k)
+    s[y].vectorize(lane)
+    module = autosched.build(s, TARGET, args=[x, y])
+    source = module.get_source()
+    assert "[1], t" not in source and ("taken(" in source or "taken_" in source)
+    given = np.arange(planes * 64).reshape(planes, 64).astype(of)
+    np.testing.assert_array_equal(module(given), given.T)

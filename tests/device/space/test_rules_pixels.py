@@ -41,6 +41,8 @@ def test_pixels_by_where_their_channels_lie(kind: str, of: str) -> None:
     plan = planned(*program(kind, of))
     rule = next((name for name, kinds in RULES.items() if kind in kinds), "planes_of_pixels")
     assert plan.done[plan.s["y"]] == rule
+    is_by_pixels = not any(x.kind == "vectorize" for x in plan.s["y"].loops)
+    assert is_by_pixels == (kind == "transposed"), "vectors would be put together byte by byte"
     check(program(kind, of))
 
 

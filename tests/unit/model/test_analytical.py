@@ -73,6 +73,12 @@ def test_what_costs_time(worse):
     assert seconds(**worse) > 1.1 * seconds()
 
 
+def test_tasks_meet_in_a_cache_that_holds_what_they_share():
+    """In the second-level one, however much else each of them goes through, which is not read again."""
+    held, not_held = (seconds(shared_by_tasks=2.0**n, tasks=4096, traffic=2.0**24) for n in (20, 22))
+    assert not_held > 1.1 * held
+
+
 def test_what_costs_none():
     """What fits into the last-level cache is there from the call before; hulls larger than what is read are none."""
     assert seconds(core=replace(CORE, l3=1 << 20)) > seconds()
