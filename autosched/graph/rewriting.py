@@ -89,7 +89,7 @@ class Rewriter:
                 return
             case ScanOp():
                 init, update, inputs = ([self.made.get(t, t) for t in x] for x in (op.init, op.update, op.inputs))
-                new = ScanOp(op.name, init, update, op.state_placeholder, inputs, op.tag, op.attrs)
+                new = ScanOp(op.name, init, update, op.state_placeholder, inputs, op.tag, op.attrs, op.axis_names)
             case ExternOp():
                 read = [self.made.get(t, t) for t in op.inputs]
                 statement, buffers = op.statement, (op.in_buffers, op.out_buffers)

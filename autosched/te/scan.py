@@ -32,7 +32,8 @@ class ScanOp(Operation):
     `spatial_axis_` are the other axes of all outputs, one after the other. `body` are the operations
     that one step computes: those that depend on a state, producers first, updates included.
     `independent` are the spatial axes along which every place is a recurrence of its own, `reach`
-    says for each state how many times back a step reads.
+    says for each state how many times back a step reads. `axis_names` are those of an output's axes, time first, where
+    the scan does not name them after itself.
     """
 
     def __init__(
@@ -44,7 +45,9 @@ class ScanOp(Operation):
         inputs: Sequence[Tensor] = (),
         tag: str = "",
         attrs: dict[str, Any] | None = None,
+        axis_names: Sequence[str] = (),
     ) -> None:
+        self.axis_names = tuple(axis_names)
         self.init, self.update, self.state_placeholder = tuple(init), tuple(update), tuple(state_placeholder)
         self.inputs, self.tag, self.attrs = tuple(inputs), tag, dict(attrs or {})
         self._check_parts(name)
@@ -52,7 +55,7 @@ class ScanOp(Operation):
         if len(self.update) > 1:
             self.outputs = tuple(Tensor(self, f"{name}.v{k}", u.shape, u.dtype, k) for k, u in enumerate(self.update))
         begin = self.init[0].shape[0]
-        self.scan_axis = IterVar(f"{name}.idx", self.shape[0] - begin, "scan", begin)
+        self.scan_axis = IterVar((self.axis_names or (f"{name}.idx",))[0], self.shape[0] - begin, "scan", begin)
         self.spatial_axes = self._spatial_axes(name)
         self.reduce_axis: tuple[IterVar, ...] = ()
         self.steps = self._steps()
@@ -63,7 +66,8 @@ class ScanOp(Operation):
         """For each output its axes but time; outputs of one shape share them."""
 
         def axes(u: Tensor, prefix: str) -> tuple[IterVar, ...]:
-            return tuple(IterVar(f"{prefix}.i{d}", extent) for d, extent in enumerate(u.shape[1:], 1))
+            names = self.axis_names[1:] or [f"{prefix}.i{d}" for d in range(1, len(u.shape))]
+            return tuple(IterVar(n, extent) for n, extent in zip(names, u.shape[1:], strict=True))
 
         if self.is_uniform:
             return (axes(self.update[0], name),) * len(self.update)

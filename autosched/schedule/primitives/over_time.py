@@ -157,7 +157,7 @@ class _Block:
                     added.append(s.insert_stage(made.output_tensor, x))
                     self.made += made.outputs
             before = [new[t] for t in op.update]
-        renewed = ScanOp(op.name, op.init, before, states, op.inputs, op.tag, op.attrs)
+        renewed = ScanOp(op.name, op.init, before, states, op.inputs, op.tag, op.attrs, op.axis_names)
         for x in self.steps:
             _become(s, x, new[x.op.outputs[0]].op)
         _become(s, self.scan, renewed)

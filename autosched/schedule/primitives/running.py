@@ -135,8 +135,8 @@ def _scan(s: Schedule, stage: Stage, run: Run, places: Sequence[IterVar]) -> Sca
     begin = reduction.parts(stage.body[0].args)[2] or reduction.identity(types)
     states = PlaceholderOp(f"{name}.state", (times, *(a.extent for a in places)), types).outputs
 
-    def part(kind: str, length: Expr, axis: str) -> ComputeOp:
-        axes = [IterVar(axis, length), *(IterVar(a.name, a.extent) for a in places)]
+    def part(kind: str, length: Expr) -> ComputeOp:
+        axes = [IterVar(run.axis.name, length), *(IterVar(a.name, a.extent) for a in places)]
         to = {a.var: b.var for a, b in zip(places, axes[1:], strict=True)}
         now, first = axes[0].var, tuple(substitute(e, to) for e in begin)
         before: tuple[Expr, ...] = first
@@ -146,8 +146,12 @@ def _scan(s: Schedule, stage: Stage, run: Run, places: Sequence[IterVar]) -> Sca
         body = before if kind == "first" and run.is_strict else _combined(run, reduction, before, now, to)
         return ComputeOp(f"{name}.{kind}", [a.extent for a in axes], axes, list(body))
 
-    first, step = part("first", const(1), "_"), part("step", times, run.axis.name)
-    made = ScanOp(name, first.outputs, step.outputs, states)
+    first, step = part("first", const(1)), part("step", times)
+    names = [
+        run.axis.name,
+        *(a.name for a in places),
+    ]  # which records of a program by other names rename
+    made = ScanOp(name, first.outputs, step.outputs, states, axis_names=names)
     parts = [s.insert_stage(op.outputs[0], stage) for op in (states[0].op, first, step, made)]
     s.scans = Scans(s)
     for x in parts:
