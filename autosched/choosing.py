@@ -6,7 +6,7 @@ Vectors along rows of three elements are loops of their own for each row: such r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -180,10 +180,15 @@ def _where_short(
         return None
     lanes = next((n for n in LANES if seconds(usual, 3 * n + 1) > DEAR_REST * seconds(usual, 3 * n)), 1)
 
-    def first(lengths: Iterable[int]) -> int:
-        found = (n for n in lengths if n >= usual_length or seconds(usual, n) <= seconds(best, n))
-        return min(next(found), usual_length)
+    def is_over(length: int) -> bool:
+        return length >= usual_length or seconds(usual, length) <= seconds(best, length)
 
-    below = first(2**power + 1 for power in count(2))
-    whole = first(lanes << power for power in count()) if lanes > 1 else below
+    def first(unit: int, more: int) -> int:
+        """The first of some lengths, multiples of a unit and so many more, about an eighth apart."""
+        end = next(n for n in (unit << power for power in count()) if is_over(n + more))
+        between = (n for n in range(end // 2, end, max(unit, end // 16)) if n > end // 2 and is_over(n + more))
+        return min(next(between, end) + more, usual_length)
+
+    below = first(4, 1)
+    whole = first(lanes, 0) if lanes > 1 else below
     return Short(name, below, lanes, whole, best.named(seconds(best, SHORT)))

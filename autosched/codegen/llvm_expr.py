@@ -40,8 +40,7 @@ from autosched.ir.dtype import BOOL, HANDLE, INT64, DType, dtype
 from autosched.ir.expr import OPS, Expr, const, is_const, is_index, logical_and
 from autosched.ir.ops import COMPARISONS
 from autosched.ir.ranges import Ranges
-from autosched.ir.simplify import conjuncts
-from autosched.ir.visit import needed_by_both, post_order
+from autosched.ir.visit import conjuncts, needed_by_both, post_order
 
 _DIVISIONS = {"truncdiv": trunc_div, "truncmod": trunc_mod, "floordiv": floor_div, "floormod": floor_mod}
 #: cutting the operands to fewer bits gives the same low bits of the result

@@ -26,8 +26,8 @@ from autosched.ir.dtype import BOOL, INT64
 from autosched.ir.expr import Expr, is_const, is_index
 from autosched.ir.ops import COMPARISONS
 from autosched.ir.ranges import Ranges
-from autosched.ir.simplify import conjuncts, to_poly
-from autosched.ir.visit import post_order
+from autosched.ir.simplify import to_poly
+from autosched.ir.visit import conjuncts, post_order
 
 _NO_VECTORS = '!{!"llvm.loop.vectorize.enable", i1 false}'
 _NO_COPIES = '!{!"llvm.loop.unroll.disable"}'

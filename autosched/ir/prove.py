@@ -16,6 +16,7 @@ from autosched.ir.conclusions import Conclusions, Memory
 from autosched.ir.expr import Expr, is_index, variables
 from autosched.ir.node import order
 from autosched.ir.poly import Poly, has, join, without
+from autosched.ir.visit import conjuncts
 from autosched.ir.witness import Range, witnesses
 
 #: comparison -> the polynomial that is `>= 0` exactly where it holds, so that its negation is `-p - 1 >= 0`
@@ -32,6 +33,8 @@ class Prover:
 
     #: How many splits and substitutions one proof may take; beyond it the answer is "no proof".
     PROOF_STEPS = 60
+    #: And the proof that something follows from one fact.
+    FEW_STEPS = 8
     #: Proofs may need the normal form of what they find, which may need proofs: this deep.
     PROOF_DEPTH = 3
     #: How many steps one question from outside may take, with all the proofs inside its proof.
@@ -128,12 +131,14 @@ class Prover:
             if self.prove_nonneg(d):
                 self.assume_nonneg(a - d * least)
             return
-        if len(monomial) > 1 and any(self._low_constant(atom) < 0 for atom in monomial):
+        if len(monomial) > 1 and not all(self.prove_nonneg(Poly.of(atom)) for atom in monomial):
             return  # two negative factors make a positive product
         for atom in dict.fromkeys(monomial):
             low, high = self.range(atom)
             floor = least if len(monomial) == 1 else 1
-            if atom.op == "var" and low is not None and low.constant is not None and low.constant < floor:
+            if atom.op == "floordiv":
+                self.assume_nonneg(Poly.of(atom) - 1)
+            elif atom.op == "var" and low is not None and low.constant is not None and low.constant < floor:
                 self.bind(atom, floor, high)
 
     def _lower(self, v: Expr, p: Poly) -> None:
@@ -246,7 +251,7 @@ class Prover:
         try:
             found = self._nonneg(p, [self.PROOF_STEPS])
             if not found and outermost and self._facts:
-                found = self._is_a_fact(p)
+                found = self._follows(p)
                 if not found:  # facts open many ways that lead nowhere
                     self._end()
                     self._begin()
@@ -262,10 +267,13 @@ class Prover:
             self._known.unproven[attempt] = self._depth
         return found
 
-    def _is_a_fact(self, p: Poly) -> bool:
-        """Whether this, or something stronger by a constant, was assumed."""
-        distances = ((p - f).constant for f in self._facts if f.variables == p.variables)
-        return any(d is not None and d >= 0 for d in distances)
+    def _follows(self, p: Poly) -> bool:
+        """Whether this was assumed, or is more than what was by plain variables: before its quotients are looked at."""
+        mentioned = p.variables
+        with self._without_facts() as facts:
+            apart = (p - f for f in facts if f.variables & mentioned)
+            plain = (d for d in apart if all(a.op == "var" for a in d.atoms()) and d.variables < mentioned)
+            return any(self._nonneg(d, [self.FEW_STEPS]) for d in plain)
 
     @contextmanager
     def _without_facts(self) -> Iterator[list[Poly]]:
@@ -385,17 +393,17 @@ class Prover:
                 return False
         match atom.op:
             case "min" | "max":
-                a, b = self.plain_poly(atom.args[0]), self.plain_poly(atom.args[1])
-                cases = (slope * a + rest, slope * b + rest)
-                if (atom.op == "min") == (k > 0):
-                    return all(self._nonneg(c, steps) for c in cases)
-                return any(self._nonneg(c, steps) for c in cases)
+                needed = all if (atom.op == "min") == (k > 0) else any
+                sides = sorted(atom.args, key=lambda a: a.depth)  # the simpler one first, as steps may run out
+                return needed(self._nonneg(slope * self.plain_poly(a) + rest, steps) for a in sides)
             case "select" | "if_then_else":
                 return all(self._nonneg(slope * self.plain_poly(a) + rest, steps) for a in atom.args[1:])
             case "floordiv":
                 return self._eliminate_floordiv(atom, slope, rest, k, steps)
-            case "floormod":  # of a divisor that may be 0: it lies in [0, d]
-                d = self.plain_poly(atom.args[1])
+            case "floormod":  # of a divisor that may be 0 for all that was known when it was written
+                a, d = self.plain_poly(atom.args[0]), self.plain_poly(atom.args[1])
+                if self._nonneg(d - 1, steps) and self._nonneg(slope * (a - d * self.floordiv(a, d)) + rest, steps):
+                    return True
                 return self._nonneg(d, steps) and self._nonneg(rest if k > 0 else slope * d + rest, steps)
         return self._eliminate_value(atom, slope, rest, k, steps)
 
@@ -589,12 +597,3 @@ def _declared_range(var: Expr) -> Range:
 
 def is_integer_index(e: Expr) -> bool:
     return e.index and e.dtype.lanes == 1 and e.dtype.is_integer
-
-
-def conjuncts(condition: Expr) -> list[Expr]:
-    """The parts of a conjunction, `likely` taken off."""
-    if condition.op == "likely":
-        return conjuncts(condition.args[0])
-    if condition.op == "and":
-        return [c for a in condition.args for c in conjuncts(a)]
-    return [condition]

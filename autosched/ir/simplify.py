@@ -16,8 +16,8 @@ from autosched.ir.dtype import BOOL, INT32, INT64
 from autosched.ir.expr import Expr, cast, const, is_const, is_index, likely, make, variables
 from autosched.ir.ops import COMPARISONS
 from autosched.ir.poly import Poly, common_type, join
-from autosched.ir.prove import DIFFERENCES, Prover, conjuncts, is_integer_index
-from autosched.ir.visit import post_order, rebuild
+from autosched.ir.prove import DIFFERENCES, Prover, is_integer_index
+from autosched.ir.visit import conjuncts, post_order, rebuild
 
 
 class Analyzer(Prover):

@@ -212,3 +212,12 @@ def rewrite(
         found = change(e, args)
         done[e] = found if found is not None else rebuild(e, args) if args else e
     return done[root]
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of a conjunction, `likely` taken off."""
+    if condition.op == "likely":
+        return conjuncts(condition.args[0])
+    if condition.op == "and":
+        return [c for a in condition.args for c in conjuncts(a)]
+    return [condition]

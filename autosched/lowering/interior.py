@@ -23,9 +23,9 @@ from autosched.ir.expr import Expr
 from autosched.ir.node import order
 from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import VTHREAD, Allocate, For, If, Stmt, Store, expressions, walk
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import conjuncts, post_order, substitute
 from autosched.lowering.simplify_stmt import bind_loop
 
 #: A serial loop of at most this constant extent is relaxed like an unrolled one.
@@ -275,10 +275,14 @@ def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, s
     for p in question.holds:
         if not solve(p, v, over, an, trial, 8):
             return False
-    span.low += trial.low
-    span.high += trial.high
-    span.solved += trial.solved
-    span.provided += [c for c in trial.provided if c not in set(span.provided)]
+    for found, more in (
+        (span.low, trial.low),
+        (span.high, trial.high),
+        (span.solved, trial.solved),
+        (span.provided, trial.provided),
+    ):
+        known = set(found)
+        found += [e for e in more if e not in known]
     span.answers[question.node] = question.answer
     return True
 
@@ -293,6 +297,8 @@ def solve(p: Poly, v: Expr, over: frozenset[Expr], an: Analyzer, span: Span, dep
     p = _at_worst(p, over, an)
     opaque = [a for a in p.atoms() if a.op != "var" and E.variables(a) & (over | {v})]
     if opaque:
+        apart = over & p.variables - frozenset().union(*map(E.variables, opaque))
+        p = (an.extreme(p, apart, largest=False) if apart else p) or p  # before it is divided
         return _solve_opaque(p, max(opaque, key=order), v, over, an, span, depth - 1, exact)
     worst = an.extreme(p, [x for x in over if x in p.variables], largest=False)
     if worst is None:

@@ -20,7 +20,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, compare, const, is_const, is_index, logical_and, select, var, variables
 from autosched.ir.ops import ORDERS
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     Allocate,
     Buffer,
@@ -40,7 +40,7 @@ from autosched.ir.stmt import (
     walk,
     with_children,
 )
-from autosched.ir.visit import contains, post_order
+from autosched.ir.visit import conjuncts, contains, post_order
 from autosched.lowering.interior import Span, limits, solve
 from autosched.lowering.simplify_stmt import bind_loop, enter_loop, inside_loop, replace_exprs, simplify_stmt
 
@@ -48,8 +48,8 @@ from autosched.lowering.simplify_stmt import bind_loop, enter_loop, inside_loop,
 MAX_STATEMENTS = 2000
 #: Depth of divisions, minima and maxima in a condition that is solved.
 DEPTH = 4
-#: Bytes of results that may stay in registers, at most.
-REGISTERS = 4096
+#: Bytes of sums that a first-level cache holds: farther away, what a jump leaves out is dearer than the jump.
+CLOSE = 32768
 #: A loop of no more iterations than this is asked in each of them: cutting it gains little, and doubles what it does.
 FEW = 4
 
@@ -152,7 +152,7 @@ def _is_fixed(e: Expr, stored: set[Buffer], inner: set[Expr], an: Analyzer) -> b
         if x.op == "load":
             if x.value in stored or not _is_inside(x.value, x.args, an):
                 return False
-        elif x in inner or x.op == "call" or _may_fail(x):
+        elif x in inner or x.op == "call" or _may_fail(x, an):
             return False
     return True
 
@@ -309,7 +309,7 @@ def choose_lanes(s: Stmt, an: Analyzer) -> Stmt:
 
     for x in 16 lanes: if x < n: T[x] = T[x] + A[x]   ->   for x in 16 lanes: T[x] = select(x < n, T[x] + A[x], T[x])
 
-    So does what data say for all lanes, in each step of sums that are in registers: jumps would be taken wrong. Only
+    So does what data say for all lanes, in each step of sums that lie close by: jumps would be taken wrong. Only
     where everything may be read whether the condition holds or not, and no other task writes there.
     """
     return _choose(s, an, _Around())
@@ -348,7 +348,7 @@ class _Around:
 
 def _is_small(buffer: Buffer) -> bool:
     size = buffer.elements * buffer.dtype.bytes
-    return is_const(size) and int(size.value) <= REGISTERS
+    return is_const(size) and int(size.value) <= CLOSE
 
 
 def _choose(s: Stmt, an: Analyzer, around: _Around) -> Stmt:
@@ -406,15 +406,18 @@ def may_run_anyway(s: If, an: Analyzer) -> bool:
         for e in post_order(expressions(x)):
             if e.op == "load":
                 places.append((e.value, e.args))
-            elif _may_fail(e) or is_opaque(e):
+            elif _may_fail(e, an) or is_opaque(e):
                 return False
         if not all(_is_inside(buffer, indices, an) for buffer, indices in places):
             return False
     return True
 
 
-def _may_fail(e: Expr) -> bool:
-    return e.op in _DIVISIONS and not e.dtype.is_float and not (is_const(e.args[1]) and e.args[1].value)
+def _may_fail(e: Expr, an: Analyzer) -> bool:
+    if e.op not in _DIVISIONS or e.dtype.is_float:
+        return False
+    by = e.args[1]
+    return not (by.value if is_const(by) else is_index(by) and an.prove_nonneg(an.poly(by) - 1))
 
 
 _DIVISIONS = ("div", "floordiv", "floormod", "truncdiv", "truncmod")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from autosched.ir.expr import Expr, const, is_const, likely, logical_and, variables
 from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     For,
     If,
@@ -33,7 +33,7 @@ from autosched.ir.stmt import (
     walk,
     with_children,
 )
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import conjuncts, post_order, substitute
 from autosched.lowering.interior import (
     Span,
     asked_of,

@@ -42,6 +42,7 @@ from autosched.lowering.masks import choose_lanes, cut_masks, lift_conditions
 from autosched.lowering.nest import build_nests
 from autosched.lowering.partition import partition_loops
 from autosched.lowering.periods import cut_periods
+from autosched.lowering.quotients import name_quotients
 from autosched.lowering.reads import check_reads
 from autosched.lowering.settled import stop_when_settled
 from autosched.lowering.simplify_stmt import replace_exprs, simplify_stmt
@@ -189,6 +190,7 @@ CONCRETE: tuple[tuple[str, Pass], ...] = (
     ("bind_threads", bind_threads),
     ("simplify_last", _simplify),
     ("patterns", patterns),
+    ("name_quotients", _on_body(name_quotients)),
     ("verify", check),
 )
 

@@ -25,8 +25,8 @@ from autosched.ir.expr import Expr, const, is_const, is_index, logical_not, vari
 from autosched.ir.node import order
 from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer, conjuncts
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.simplify import Analyzer
+from autosched.ir.visit import conjuncts, post_order, substitute
 from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Stage
 from autosched.te.reduction import REDUCTIONS

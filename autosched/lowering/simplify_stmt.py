@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from autosched.ir import stmt as S
 from autosched.ir.expr import Expr, is_const, likely, logical_not
-from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Stmt
-from autosched.ir.visit import rewrite
+from autosched.ir.visit import conjuncts, rewrite
 
 
 @contextmanager

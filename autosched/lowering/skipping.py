@@ -34,7 +34,7 @@ from autosched.ir.expr import (
     var,
     variables,
 )
-from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import (
     Allocate,
     Buffer,
@@ -50,7 +50,7 @@ from autosched.ir.stmt import (
     seq,
     substitute_stmt,
 )
-from autosched.ir.visit import contains, post_order, substitute
+from autosched.ir.visit import conjuncts, contains, post_order, substitute
 from autosched.lowering.masks import may_run_anyway
 from autosched.lowering.simplify_stmt import bind_loop
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from autosched.errors import LowerError
 from autosched.ir.expr import Expr, floordiv, logical_and, var, variables
-from autosched.ir.simplify import conjuncts, known_multiples
+from autosched.ir.simplify import known_multiples
 from autosched.ir.stmt import Buffer, For, Function, If, Let, Produce, Stmt, expressions, substitute_stmt, walk
+from autosched.ir.visit import conjuncts
 from autosched.lowering.storage import retarget
 
 

@@ -35,9 +35,8 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.ops import CHOICES, COMPARISONS
-from autosched.ir.prove import conjuncts
 from autosched.ir.ranges import RULES, Interval
-from autosched.ir.visit import post_order
+from autosched.ir.visit import conjuncts, post_order
 
 #: Edges between the nodes of two knobs, at most: beyond, conditions are left to be checked later.
 MOST_EDGES = 1 << 22

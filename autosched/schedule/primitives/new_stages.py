@@ -21,8 +21,8 @@ from autosched.ir.expr import (
 )
 from autosched.ir.expr import cast as cast_to
 from autosched.ir.node import order
-from autosched.ir.simplify import Analyzer, conjuncts, simplify
-from autosched.ir.visit import contains, post_order, reads, rewrite, substitute
+from autosched.ir.simplify import Analyzer, simplify
+from autosched.ir.visit import conjuncts, contains, post_order, reads, rewrite, substitute
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.kinds import computed, leaf, scope_of, starts_anew

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from autosched.errors import Illegal
 from autosched.ir.expr import Expr, compare, const, if_then_else, is_const, logical_and, logical_not, make, variables
 from autosched.ir.ops import CHOICES
-from autosched.ir.prove import conjuncts
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import substitute
+from autosched.ir.visit import conjuncts, substitute
 from autosched.schedule import scans
 from autosched.schedule.kinds import computed, starts_anew
 from autosched.schedule.primitive import keeps_meaning, primitive

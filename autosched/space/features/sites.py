@@ -25,9 +25,9 @@ from autosched.ir.expr import (
 )
 from autosched.ir.expr import cast as cast_to
 from autosched.ir.ops import CHOICES, OPS, ORDERS
-from autosched.ir.simplify import Analyzer, conjuncts, simplify
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import VTHREAD, Allocate, Buffer, For, If, Let, Produce, Stmt, Store, children, substitute_stmt
-from autosched.ir.visit import contains, post_order, substitute
+from autosched.ir.visit import conjuncts, contains, post_order, substitute
 
 #: A buffer and where it is read or written.
 Access = tuple[Buffer, tuple[Expr, ...]]

@@ -26,9 +26,9 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.ops import CHOICES, ORDERS
-from autosched.ir.simplify import Analyzer, conjuncts
+from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, For
-from autosched.ir.visit import contains, post_order, rebuild, substitute
+from autosched.ir.visit import conjuncts, contains, post_order, rebuild, substitute
 from autosched.lowering.interior import wraps
 from autosched.space.features.memory import Machine, is_looked_up
 from autosched.space.features.registers import registers_of

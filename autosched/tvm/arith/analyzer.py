@@ -23,10 +23,10 @@ from autosched.errors import UsageError
 from autosched.ir.conclusions import UNLIMITED, Memory
 from autosched.ir.expr import Expr, as_expr, compare, const, floordiv, var, variables
 from autosched.ir.poly import Poly
-from autosched.ir.prove import conjuncts, is_integer_index
+from autosched.ir.prove import is_integer_index
 from autosched.ir.ranges import EVERYTHING, Interval, bounds_of, of_type
 from autosched.ir.simplify import Analyzer as Prover
-from autosched.ir.visit import substitute
+from autosched.ir.visit import conjuncts, substitute
 from autosched.tvm.arith.modular import ANY, ModularSet, modular_of
 from autosched.tvm.arith.rewrite import rewrite
 from autosched.tvm.arith.sets import IntervalSet, Range, as_interval, interval_of

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from autosched.ir.expr import Expr, maximum, minimum, variables
 from autosched.ir.poly import Poly
-from autosched.ir.prove import conjuncts, is_integer_index
+from autosched.ir.prove import is_integer_index
 from autosched.ir.simplify import Analyzer as Prover
+from autosched.ir.visit import conjuncts
 from autosched.tvm.arith.sets import IntervalSet
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from autosched.ir.expr import Expr, compare, const, is_const, logical_and, var, variables
-from autosched.ir.simplify import Analyzer, conjuncts, simplify
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import For, seq
-from autosched.ir.visit import substitute
+from autosched.ir.visit import conjuncts, substitute
 from autosched.tvm.script.moving import Nest, nest_around
 from autosched.tvm.script.parts import Block, BlockAxis
 from autosched.tvm.script.reach import NotHere, reads_of, surroundings, tiles, writes_of

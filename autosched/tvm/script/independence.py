@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from autosched.ir.expr import Expr, compare, const, is_const, logical_and, variables
-from autosched.ir.simplify import Analyzer, conjuncts, simplify
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Allocate, Buffer, For, If, Let, Seq, Stmt, Store, children, expressions
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import conjuncts, post_order, substitute
 from autosched.te.reduction import BUILT_IN
 
 Access = tuple[tuple[Expr, ...], dict[Expr, tuple[Expr, Expr]]]  #: indices, and the loops around

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autosched.ir.expr import Expr, compare, is_const, logical_and, variables
-from autosched.ir.simplify import Analyzer, conjuncts, simplify
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Buffer, For, If, Let, Store, seq
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import conjuncts, post_order, rewrite, substitute
 from autosched.tvm.script.moving import Nest, nest_around, scope_of, users
 from autosched.tvm.script.parts import Block, Signature
 from autosched.tvm.script.reach import (

@@ -14,9 +14,9 @@ from typing import Any
 from autosched.ir.expr import Expr, compare, const, is_const, logical_and, make, var, variables
 from autosched.ir.ops import ACCESSES
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer, conjuncts, simplify
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Allocate, Buffer, For, Seq, Store, expressions, seq
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import conjuncts, post_order, rewrite, substitute
 from autosched.lowering.bounds import interval
 from autosched.lowering.sliding import loop_free
 from autosched.tvm.script.independence import apart as differs

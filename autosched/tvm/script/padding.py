@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autosched.ir.expr import Expr, compare, const, is_const, logical_and, variables
-from autosched.ir.simplify import Analyzer, conjuncts, simplify
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Allocate, Buffer, For, Store, load, seq
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import conjuncts, post_order, rewrite, substitute
 from autosched.tvm.script.inlining import Definition, definition
 from autosched.tvm.script.moving import users
 from autosched.tvm.script.parts import Block, BlockAxis, Signature

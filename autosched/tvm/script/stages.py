@@ -19,9 +19,9 @@ from typing import Any
 
 from autosched.errors import AutoschedError
 from autosched.ir.expr import Expr, as_expr, compare, const, is_const, make, var, variables
-from autosched.ir.simplify import Analyzer, conjuncts, simplify
+from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.stmt import Buffer, For, Let, Seq, Store
-from autosched.ir.visit import post_order, rewrite, substitute
+from autosched.ir.visit import conjuncts, post_order, rewrite, substitute
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.te.reduction import BUILT_IN, Combiner, Reduction

@@ -13,6 +13,7 @@ from autosched.ir.expr import (
     ceildiv,
     const,
     floordiv,
+    floormod,
     if_then_else,
     is_const,
     likely,
@@ -28,8 +29,9 @@ from autosched.ir.expr import (
     var,
 )
 from autosched.ir.poly import Poly
-from autosched.ir.simplify import Analyzer, conjuncts, simplify, to_poly
+from autosched.ir.simplify import Analyzer, simplify, to_poly
 from autosched.ir.stmt import Buffer, load
+from autosched.ir.visit import conjuncts
 
 W, H = var("W", role="size"), var("H", role="size")
 t = var("t", role="knob", lower=1, upper=64)
@@ -621,3 +623,30 @@ def test_a_quotient_times_a_number() -> None:
     tile = floordiv(f, 8) * 64 + o * 16
     assert an.simplify(minimum(tile, 112)) is an.simplify(tile)
     assert an.simplify(minimum(tile, 111)) is not an.simplify(tile)
+
+
+def test_remainders_by_sizes() -> None:
+    """What tells that a size is not 0 may come after the remainder was written: a loop over tiles runs."""
+    f, n, j = var("f", role="loop"), var("n", role="size"), var("j", role="loop")
+    tiles = floordiv(n + 23, 24)
+    tile = floormod(f, tiles)
+    ends = minimum(minimum(16, floordiv(n + 383, 24)), minimum(floordiv(n, 24) - tile, floordiv(n + 23, 24) - tile))
+    an = Analyzer()
+    an.bind(f, 0, floordiv(n + 1, 2) * tiles - 1)
+    an.bind(j, 0, ends - 1)
+    last = tile * 24 + j * 24 + 23
+    with an.assuming(floordiv(n + 1, 2) * tiles >= 1):
+        assert an.prove(n >= 1) and an.prove(tiles >= 1)
+        assert an.prove(last < n) and not an.prove(last + 1 < n)
+
+
+def test_a_fact_about_a_remainder_holds_for_lanes() -> None:
+    f, n, j = var("f", role="loop"), var("n", role="size"), var("j", role="loop")
+    tile = floormod(f, floordiv(n + 7, 8)) * 8
+    an = Analyzer()
+    an.bind(n, 1, None)
+    an.bind(f, 0, n * n)
+    an.bind(j, 0, 7)
+    assert not an.prove(tile + j < n)
+    with an.assuming(n - tile - 8 >= 0):
+        assert an.prove(tile + j < n) and not an.prove(tile + j + 1 < n)
