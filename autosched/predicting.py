@@ -29,7 +29,7 @@ from autosched.errors import AutoschedError, BuildError, Fields, Form, ScheduleE
 from autosched.garbage import few_collections
 from autosched.ir.attached import attach
 from autosched.ir.dims import dim_of, evaluate_dim
-from autosched.ir.expr import as_expr
+from autosched.ir.expr import as_expr, variables
 from autosched.places import cache_folder, package_digest, write_whole
 from autosched.runtime.device import describe_device, resolve_target, versions, with_machine
 from autosched.schedule.renaming import names_of
@@ -44,9 +44,9 @@ from autosched.te.tensor import Graph
 LIMIT_S, PATIENT_LIMITS = 3.0, 3
 #: Operations of a program that is long, inputs among them: one twice as long has twice the time, which is the most.
 LONG, LONGER = 80, 2.0
-#: Length of a dimension that nobody has given, and of one that shortens another one, as a window does. Asking the
-#: workload for inputs may load a file.
-USUAL_SIZE, USUAL_WINDOW = 1024, 32
+#: Length of a dimension that nobody has given, in arrays of so many of them; more have the last. That of one that
+#: shortens another one, as a window does. Asking the workload for inputs may load a file.
+USUAL_SIZES, USUAL_WINDOW = (1024, 1024, 128, 32), 32
 #: Seconds after which it is tried again where there was no time.
 AGAIN_S = 86_400.0
 #: Share of the time that was computed in at least; with less, others had the machine, and the answer is not kept.
@@ -81,7 +81,10 @@ def likely_sizes(w: Workload) -> dict[str, int]:
     >>> likely_sizes(Workload("moving", (x, sums)))
     {'n': 1024, 'width': 32}
     """
-    at = dict.fromkeys(w.size_names(), USUAL_SIZE)
+    at = dict.fromkeys(w.size_names(), USUAL_SIZES[0])
+    for t in w.args:
+        names = {v.name for d in t.shape for v in variables(as_expr(d))} & at.keys()
+        at |= {n: min(at[n], USUAL_SIZES[min(len(names), len(USUAL_SIZES)) - 1]) for n in names}
     for length in dict.fromkeys(as_expr(d) for t in w.args for d in t.shape):
         with suppress(BuildError, KeyError):  # no dimension of arrays, or of a number that is no length
             dim = dim_of(length)

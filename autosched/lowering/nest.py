@@ -514,13 +514,15 @@ class _Nest:
         body = substitute_stmt(init, fresh)
         for loop in spatial:
             self.b.an.bind(fresh[loop.var], 0, self.b.an.poly(self.real.extents[loop]) - 1)
-        body = _guarded(conditions, body)
         for loop in reversed(spatial):
+            ready = [c for c in conditions if self.keep_inside or fresh[loop.var] in E.variables(c)]
+            conditions = [c for c in conditions if c not in set(ready)]
+            body = _guarded(ready, body)
             marked = own.get(loop, loop)
             masked = marked.kind == "vectorize" and loop in predicated(self.stage)
             kind = "serial" if marked.kind == "tensorize" else marked.kind
             body = For(fresh[loop.var], *self.spans[loop], kind, body, marked.thread, masked=masked)
-        return body
+        return _guarded(conditions, body)
 
 
 def _guarded(conditions: list[Expr], body: Stmt) -> Stmt:

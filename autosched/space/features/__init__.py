@@ -78,6 +78,8 @@ def extract(structure: Structure) -> Features:
     if not sites:  # nothing but calls of functions from outside
         return Features.of(tuple(const(0) for _ in FEATURE_NAMES))
     an = Analyzer()
+    for size in structure.function.sizes:  # of arrays that have elements, which is what places in them are found by
+        an.assume_nonneg(an.poly(size) - 1)
     for site in sites:
         for loop in site.loops:
             enter_loop(loop, an)

@@ -281,11 +281,12 @@ def _bytes(stage: Stage) -> int:
 
 def _long_row(plan: Plan, stage: Stage) -> int:
     """How many innermost axes, which are one axis of all that is read, make a long row: most of a vector at the end of
-    a short one would be a rest. Enough rows are left for all threads, and producers keep the rows that they have."""
+    a short one, as any of open length may be, would be a rest. Enough rows are left for all threads, and producers keep
+    the rows that they have."""
     run, inner = len(runs(stage)[-1]), _joined(stage.axis)
     if _has_producers(stage):
         return inner
-    while inner < run and analysis.has_fewer(stage.axis[-inner:], LONG):
+    while inner < run and (analysis.points(stage.axis[-inner:]) or 0) < LONG:
         if analysis.has_fewer(stage.axis[: -inner - 1], 8 * plan.target.num_threads):
             break
         inner += 1

@@ -420,11 +420,12 @@ def _bytes_read(stage: Stage) -> int:
 
 def _stretch(plan: Plan, stage: Stage, n: int | None, read: int, *, alone: bool) -> int:
     """The least bytes of a row of `n` that are read in one go, a power of two, or 0, of `read` bytes in all. Where
-    threads share the columns, which are not one thread's `alone`, each has two stretches or more."""
-    if not is_large(plan, stage):
+    threads share the columns, which are not one thread's `alone`, each has two stretches or more. Rows of which nothing
+    is known may be short."""
+    if n is None or not is_large(plan, stage):
         return 0
     size = stage.tensor.dtype.bytes
-    if n is None or read <= plan.machine.l3:
+    if read <= plan.machine.l3:
         return STRETCH
     most = min(FAR_STRETCH, n * size if alone else n * size // (2 * plan.target.num_threads))
     return max(STRETCH, 1 << max(0, most.bit_length() - 1))
