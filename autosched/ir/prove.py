@@ -17,7 +17,7 @@ from autosched.ir.expr import Expr, is_index, variables
 from autosched.ir.node import order
 from autosched.ir.poly import Poly, has, join, without
 from autosched.ir.visit import conjuncts
-from autosched.ir.witness import Range, witnesses
+from autosched.ir.witness import Range, declared_range, witnesses
 
 #: comparison -> the polynomial that is `>= 0` exactly where it holds, so that its negation is `-p - 1 >= 0`
 DIFFERENCES: dict[str, Callable[[Poly, Poly], Poly]] = {
@@ -126,20 +126,27 @@ class Prover:
             return
         monomial, coefficient = rest[0]
         least = -(-slack // coefficient)  # monomial >= least >= 1
-        if len(monomial) == 1 and monomial[0].op == "floordiv":
-            a, d = (self.poly(x) for x in monomial[0].args)
+        if len(monomial) == 1:
+            self._assume_least(monomial[0], least)
+        elif all(self.prove_nonneg(Poly.of(atom)) for atom in monomial):  # two negative factors make a positive product
+            for atom in dict.fromkeys(monomial):
+                self._assume_least(atom, 1)
+
+    def _assume_least(self, atom: Expr, least: int) -> None:
+        """Use the fact that an atom is a positive number or more."""
+        if atom.op == "floordiv":
+            a, d = (self.poly(x) for x in atom.args)
             if self.prove_nonneg(d):
                 self.assume_nonneg(a - d * least)
-            return
-        if len(monomial) > 1 and not all(self.prove_nonneg(Poly.of(atom)) for atom in monomial):
-            return  # two negative factors make a positive product
-        for atom in dict.fromkeys(monomial):
+        elif atom.op in ("min", "max"):
+            sides = [self.poly(x) - least for x in atom.args]
+            for side, other in zip(sides, sides[::-1], strict=True):
+                if atom.op == "min" or (other.constant or 0) < 0:
+                    self.assume_nonneg(side)
+        elif atom.op == "var":
             low, high = self.range(atom)
-            floor = least if len(monomial) == 1 else 1
-            if atom.op == "floordiv":
-                self.assume_nonneg(Poly.of(atom) - 1)
-            elif atom.op == "var" and low is not None and low.constant is not None and low.constant < floor:
-                self.bind(atom, floor, high)
+            if low is not None and low.constant is not None and low.constant < least:
+                self.bind(atom, least, high)
 
     def _lower(self, v: Expr, p: Poly) -> None:
         """Use the fact `p >= 0` of a variable whose upper bound it lowers."""
@@ -165,7 +172,7 @@ class Prover:
         if found is None:
             found = self._declared.get(var)
             if found is None:
-                found = self._declared[var] = _declared_range(var)
+                found = self._declared[var] = declared_range(var)
         return found
 
     def _surroundings(self, mentioned: frozenset[Expr]) -> int:
@@ -582,17 +589,6 @@ def _divisor(atom: Expr) -> int:
 def _both_cases(p: Poly, atom: Expr) -> bool:
     positive = any(c > 0 for m, c in p.terms.items() if has(m, atom))
     return atom.op == ("min" if positive else "max")
-
-
-def _declared_range(var: Expr) -> Range:
-    """The bounds that a variable was made with; other atoms have none."""
-    if var.op != "var":
-        return None, None
-    info = var.value
-    low = info.lower if info.lower is not None else 0 if info.role in ("size", "thread") else None
-    if low is None and var.dtype.kind == "uint":
-        low = 0
-    return (None if low is None else Poly.of(low)), (None if info.upper is None else Poly.of(info.upper))
 
 
 def is_integer_index(e: Expr) -> bool:

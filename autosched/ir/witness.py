@@ -15,6 +15,19 @@ from autosched.ir.ops import CHOICES
 from autosched.ir.poly import Poly
 
 Range = tuple[Poly | None, Poly | None]
+
+
+def declared_range(var: Expr) -> Range:
+    """The bounds that a variable was made with; other atoms have none."""
+    if var.op != "var":
+        return None, None
+    info = var.value
+    low = info.lower if info.lower is not None else 0 if info.role in ("size", "thread") else None
+    if low is None and var.dtype.kind == "uint":
+        low = 0
+    return (None if low is None else Poly.of(low)), (None if info.upper is None else Poly.of(info.upper))
+
+
 Number = int | float  #: NaN is what is not known
 
 _DEEPEST = 100  # expressions deeper than this are unknown: evaluation recurses

@@ -516,11 +516,13 @@ def reduce_rows(plan: Plan, stage: Stage) -> None:
 def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:
     """Partial results, one for each lane, and their combination by halves. Returns their stage. Of a long row there are
     several registers of them, unless it is added up together `with_others`."""
-    last = _row_axis(stage)
-    apart = _rows_are_apart(plan, stage)
-    *others, k = sorted(stage.reduce_loops, key=lambda x: x is stage.roots[last])
-    k = k if apart or not others else _one_loop(stage, [*others, k])
-    n = analysis.length(last) if apart or len(stage.reduce_axis) == 1 else None
+    row, apart = _row(stage), _rows_are_apart(plan, stage)
+    inside = [stage.roots[a] for a in (row if apart else row[-1:])]
+    loops = sorted(stage.reduce_loops, key=inside.__contains__)
+    if loops != stage.reduce_loops:
+        stage.reorder(*loops)
+    k = fuse_all(stage, inside if apart else loops)
+    n = analysis.points(row) if apart or len(stage.reduce_axis) == 1 else None
     widths = long_lanes(plan.machine, [stage.tensor.dtype], n)
     if apart:
         widths = [w for w in widths if n is None or w <= n] or widths[:1]  # none is idle in each row
@@ -548,10 +550,13 @@ def _row_axis(stage: Stage) -> IterVar:
     return max(reversed(stage.reduce_axis), key=lambda axis: sum(a.is_contiguous(axis) for a in found))
 
 
-def _one_loop(stage: Stage, loops: list[Loop]) -> Loop:
-    if loops != stage.reduce_loops:
-        stage.reorder(*loops)
-    return fuse_all(stage, loops)
+def _row(stage: Stage) -> list[IterVar]:
+    """The reduce axes along which rows lie, of which all that is read makes one axis."""
+    last = _row_axis(stage)
+    row, others = [last], [a for a in stage.reduce_axis if a is not last]
+    while others and not _are_apart(stage, (others[-1], row[0])):
+        row.insert(0, others.pop())
+    return row
 
 
 def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
@@ -561,13 +566,10 @@ def _rows_are_apart(plan: Plan, stage: Stage) -> bool:
 
     for s: for i: for j: R[s] += X[s, i] * A[i, j] * Y[s, j];  for c: for n: for j: R[c] += A[n, c, j]
     """
-    last = _row_axis(stage)
-    outer = [a for a in stage.reduce_axis if a is not last]
-    if stage.roots[last] not in stage.loops or analysis.has_fewer(
-        [last], plan.machine.vector_bytes // stage.tensor.dtype.bytes
-    ):
+    row, vector = _row(stage), plan.machine.vector_bytes // stage.tensor.dtype.bytes
+    if any(stage.roots[a] not in stage.loops for a in row) or analysis.has_fewer(row, vector):
         return False
-    return _are_apart(stage, (*outer, last))
+    return len(row) < len(stage.reduce_axis)
 
 
 def _are_apart(stage: Stage, axes: Sequence[IterVar]) -> bool:
@@ -583,7 +585,9 @@ def _are_apart(stage: Stage, axes: Sequence[IterVar]) -> bool:
 def _is_place_in_all(index: Expr, outer: IterVar, inner: IterVar) -> bool:
     """Whether an index counts along two axes as along one, or along neither."""
     step, length = analysis.step_of(index, inner.var), analysis.length(inner)
-    return step is not None and length is not None and analysis.step_of(index, outer.var) == step * length
+    if not step or length is None:
+        return step == 0 == analysis.step_of(index, outer.var)
+    return analysis.step_of(index, outer.var) == step * length
 
 
 def _is_one_row(a: Access, outer: IterVar, inner: IterVar) -> bool:
