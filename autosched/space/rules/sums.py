@@ -161,9 +161,10 @@ def pieces_of_rows(plan: Plan, stage: Stage) -> None:
     for i: for k: R[i] += A[i, k]   ->   parallel for p, i: Q[p, i] = sum of piece p;  R[i] = Q[0, i] + Q[1, i] + ..
     """
     searches = _chooses(stage) and _asks_first(plan)
-    loops = stage.reduce_loops
-    if _rows_are_apart(plan, stage) and not analysis.has_fewer(stage.reduce_axis[:-1], PIECES[-1]):
-        loops = loops[:-1]
+    loops, row = stage.reduce_loops, _row(stage)
+    outer = [a for a in stage.reduce_axis if a not in row]
+    if _rows_are_apart(plan, stage) and not analysis.has_fewer(outer, PIECES[-1]):
+        loops = loops[: len(outer)]
     piece, _ = stage.split(fuse_all(stage, loops), nparts=plan.knob(stage, "pieces", PIECES))
     pieces = partial_results(plan, stage, piece, "pieces_of_rows")
     partial = None if searches else in_lanes(plan, pieces)
@@ -517,8 +518,8 @@ def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:
     """Partial results, one for each lane, and their combination by halves. Returns their stage. Of a long row there are
     several registers of them, unless it is added up together `with_others`."""
     row, apart = _row(stage), _rows_are_apart(plan, stage)
-    inside = [stage.roots[a] for a in (row if apart else row[-1:])]
-    loops = sorted(stage.reduce_loops, key=inside.__contains__)
+    inside = [stage.roots[a] for a in (row if apart else row[-1:]) if stage.roots[a] in stage.loops]
+    loops = [*(x for x in stage.reduce_loops if x not in inside), *inside]
     if loops != stage.reduce_loops:
         stage.reorder(*loops)
     k = fuse_all(stage, inside if apart else loops)
@@ -543,19 +544,16 @@ def in_lanes(plan: Plan, stage: Stage, with_others: bool = False) -> Stage:
     return partial
 
 
-def _row_axis(stage: Stage) -> IterVar:
-    """The reduce axis along which rows lie: not always the last one, for `rfactor` puts what is left of a cut axis
-    there."""
-    found = analysis.accesses(stage)
-    return max(reversed(stage.reduce_axis), key=lambda axis: sum(a.is_contiguous(axis) for a in found))
-
-
 def _row(stage: Stage) -> list[IterVar]:
-    """The reduce axes along which rows lie, of which all that is read makes one axis."""
-    last = _row_axis(stage)
-    row, others = [last], [a for a in stage.reduce_axis if a is not last]
-    while others and not _are_apart(stage, (others[-1], row[0])):
-        row.insert(0, others.pop())
+    """The reduce axes along which rows lie, of which all that is read makes one axis: not always the last ones, for
+    `rfactor` puts what is left of a cut axis there."""
+    row, found = list[IterVar](), analysis.accesses(stage)
+    contiguous = max(reversed(stage.reduce_axis), key=lambda axis: sum(a.is_contiguous(axis) for a in found))
+    before: IterVar | None = contiguous
+    while before is not None:
+        row.insert(0, before)
+        others = [a for a in stage.reduce_axis if a not in row]
+        before = next((a for a in others if not _are_apart(stage, (a, row[0]))), None)
     return row
 
 
