@@ -372,7 +372,7 @@ class Statements:
         """Name the channels of pixels of which all are read, loaded together."""
         for c in self.v.pixels(roots):
             with suppress(NotVector):
-                firsts = [binary("add", c.base, const(k * c.lanes)) for k in range(c.stride)]
+                firsts = [binary("add", c.base, const(k * c.lanes)) for k in range(c.channels)]
                 pieces = [S.load(c.buffer, ramp(at, 1, c.lanes)) for at in firsts]
                 whole = [self._kept(self.v.value(e, c.lanes)) for e in pieces]
                 for number, load in enumerate(c.loads):

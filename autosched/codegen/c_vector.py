@@ -121,9 +121,9 @@ class VectorExpressions(VectorMemory):
 
     def channel(self, c: Columns, number: int, whole: Sequence[Code]) -> Code:
         """One of the loads, taken from the vectors that hold all."""
-        places = [c.stride * lane + number for lane in range(c.lanes)]
+        places = [c.channels * lane + number for lane in range(c.lanes)]
         of = dtype(whole[0].ctype)
-        name = self.x.helpers.taken(places, range(0, c.stride * c.lanes, c.lanes), of)
+        name = self.x.helpers.taken(places, range(0, c.channels * c.lanes, c.lanes), of)
         return Code(f"{name}({', '.join(x.text for x in whole)})", ATOM, whole[0].ctype)
 
     def value(self, e: Expr, lanes: int) -> Code:

@@ -12,7 +12,6 @@ from autosched.codegen.llvm_text import Value, Writer, constant, memory_type, pl
 from autosched.codegen.storage import ALIGNMENT, THREAD_ALIGNMENT, Storage, constant_bytes
 from autosched.codegen.together import (
     LEAST_CHANNELS,
-    WIDEST_STRIDE,
     Columns,
     Interleaved,
     Transposed,
@@ -23,7 +22,7 @@ from autosched.codegen.together import (
 from autosched.errors import BuildError
 from autosched.ir import stmt as S
 from autosched.ir.dtype import BOOL, INT64
-from autosched.ir.expr import Expr, is_const, is_index
+from autosched.ir.expr import Expr, binary, const, is_const, is_index
 from autosched.ir.ops import COMPARISONS
 from autosched.ir.ranges import Ranges
 from autosched.ir.simplify import to_poly
@@ -176,12 +175,13 @@ class Statements:
                 self._load_columns(c)
 
     def _load_columns(self, c: Columns) -> None:
-        base = self.exprs.index(c.base)
-        if c.stride <= WIDEST_STRIDE:
-            whole = self.memory.load(c.buffer, base, c.stride * c.lanes)
-            columns = [self.w.shuffle(whole, [c.stride * i + k for i in range(c.lanes)]) for k in range(c.stride)]
+        if c.channels:
+            whole = self.memory.load(c.buffer, self.exprs.index(c.base), c.channels * c.lanes)
+            columns = [self.w.shuffle(whole, [c.channels * i + k for i in range(c.lanes)]) for k in range(c.channels)]
         else:
-            places = (plus(self.w, base, constant(i * c.stride, INT64)) for i in range(c.lanes))
+            places = (
+                self.exprs.index(binary("add", c.base, binary("mul", c.stride, const(i)))) for i in range(c.lanes)
+            )
             columns = transpose(self.w, [self.memory.load(c.buffer, at, len(c.loads)) for at in places])
         for load, column in zip(c.loads, columns, strict=True):
             self.exprs.remember(load, column)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autosched.codegen.lanes import line_of, reach_of
-from autosched.ir.expr import Expr
+from autosched.codegen.lanes import as_ramp, line_of, reach_of
+from autosched.ir.expr import Expr, is_const
 from autosched.ir.stmt import Buffer, Stmt, Store
 from autosched.ir.visit import post_order
 
@@ -30,11 +30,15 @@ LEAST_CHANNELS = 3
 
 @dataclass(frozen=True)
 class Columns:
-    """Loads of neighbouring columns: `loads[k]` reads base + k, base + k + stride, ..., one per lane."""
+    """Loads of neighbouring columns: `loads[k]` reads base + k, base + k + stride, ..., one per lane.
+
+    `channels` is the stride where these are all channels of pixels, else 0: columns of rows, of any length.
+    """
 
     buffer: Buffer
     base: Expr
-    stride: int
+    stride: Expr
+    channels: int
     lanes: int
     loads: tuple[Expr, ...]
 
@@ -57,7 +61,7 @@ class _Beside:
     def place(self, load: Expr, most: int) -> int | None:
         """Where a load belongs, if all columns from the first to the last are `most` at most then."""
         base, stride = _line(load)
-        if load.value is not self.load.value or load.dtype != self.load.dtype or stride != self.stride:
+        if load.value is not self.load.value or load.dtype != self.load.dtype or stride is not self.stride:
             return None
         at = distance(self.base, base)
         if at is None or max(at, *self.columns) - min(at, *self.columns) >= most:
@@ -67,13 +71,14 @@ class _Beside:
     @property
     def is_whole(self) -> bool:
         """Whether there are enough columns, and none is missing between the first and the last: of a pixel, all."""
-        if self.stride <= WIDEST_STRIDE:
-            return len(self.columns) == self.stride
+        if channels := _channels(self.stride):
+            return len(self.columns) == channels
         return FEWEST <= len(self.columns) == max(self.columns) - min(self.columns) + 1
 
     def in_order(self) -> Columns:
         loads = tuple(self.columns[at] for at in sorted(self.columns))
-        return Columns(self.load.value, _line(loads[0])[0], self.stride, self.load.dtype.lanes, loads)
+        base, channels = _line(loads[0])[0], _channels(self.stride)
+        return Columns(self.load.value, base, self.stride, channels, self.load.dtype.lanes, loads)
 
 
 def transposed(stmts: Sequence[Stmt], start: int, least: int = WIDEST_STRIDE + 1) -> Transposed | None:
@@ -90,10 +95,10 @@ def transposed(stmts: Sequence[Stmt], start: int, least: int = WIDEST_STRIDE + 1
         if store is None or not loads:
             break
         for c in loads:
-            stride = _line(c)[1]
-            if stride <= WIDEST_STRIDE and c.dtype.bytes < PART_BYTES:
+            channels = _channels(_line(c)[1])
+            if channels and c.dtype.bytes < PART_BYTES:
                 return found
-            widest = stride if stride <= WIDEST_STRIDE else WIDEST_BYTES // c.dtype.scalar.bytes
+            widest = channels or WIDEST_BYTES // c.dtype.scalar.bytes
             own = next(((x, at) for x in columns if (at := x.place(c, widest)) is not None), None)
             if own is None:
                 if found is not None:  # the next square
@@ -116,10 +121,15 @@ def _plain_store(s: Stmt) -> Store | None:
     return s if s.value.dtype.scalar == s.buffer.dtype else None
 
 
-def _line(load: Expr) -> tuple[Expr, int]:
-    line = line_of(load.args[0])
+def _line(load: Expr) -> tuple[Expr, Expr]:
+    line = as_ramp(load.args[0])
     assert line is not None
     return line
+
+
+def _channels(stride: Expr) -> int:
+    """How many elements lie from one lane to the next, if so few that what is between them is loaded, too; else 0."""
+    return int(stride.value) if is_const(stride) and 0 < stride.value <= WIDEST_STRIDE else 0
 
 
 def _strided(value: Expr, least: int) -> list[Expr]:
@@ -130,8 +140,8 @@ def _strided(value: Expr, least: int) -> list[Expr]:
         if e.op in ("if_then_else", "and", "or"):
             return []
         if e.op == "load" and e.dtype.lanes >= FEWEST and len(e.args) == 1 and not e.dtype.is_bool:
-            line = line_of(e.args[0])
-            if line is not None and line[1] >= least:
+            line = as_ramp(e.args[0])
+            if line is not None and (line[1].value >= least if is_const(line[1]) else least > WIDEST_STRIDE):
                 found.append(e)
     return found
 
@@ -140,15 +150,15 @@ def pixels(values: Sequence[Expr]) -> Iterator[Columns]:
     """Loads of all elements of a stretch of memory, each of every third or fourth: the channels of pixels."""
     found: list[_Beside] = []
     for load in dict.fromkeys(e for v in values for e in _strided(v, LEAST_CHANNELS)):
-        stride = _line(load)[1]
-        if stride > WIDEST_STRIDE or load.dtype.lanes * load.dtype.scalar.bytes < PART_BYTES:
+        channels = _channels(_line(load)[1])
+        if not channels or load.dtype.lanes * load.dtype.scalar.bytes < PART_BYTES:
             continue
-        own = next(((x, at) for x in found if (at := x.place(load, stride)) is not None), None)
+        own = next(((x, at) for x in found if (at := x.place(load, channels)) is not None), None)
         if own is None:
             found.append(x := _Beside(load))
             own = x, 0
         own[0].columns[own[1]] = load
-    yield from (x.in_order() for x in found if len(x.columns) == x.stride)
+    yield from (x.in_order() for x in found if len(x.columns) == _channels(x.stride))
 
 
 def is_as_large(buffer: Buffer, other: Buffer) -> bool:

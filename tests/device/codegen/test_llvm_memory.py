@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autosched import te
 from autosched.codegen import compile_function, text_of
 from autosched.errors import BuildError
 from autosched.ir.dtype import SCALAR_DTYPES, dtype
@@ -29,7 +30,9 @@ from autosched.ir.expr import (
     var,
 )
 from autosched.ir.stmt import Allocate, Buffer, For, Function, If, Let, Seq, Stmt, Store, load
+from autosched.lowering import lower_structure
 from autosched.runtime import load as load_kernel
+from autosched.schedule import create_schedule
 from autosched.target import Target
 
 LANES = [1, 2, 3, 8, 17, 32, 96]
@@ -525,6 +528,26 @@ def test_columns_are_read_as_rows(shape: tuple[int, int], of: str) -> None:
     blocks = -(-(columns - left) // at_once)
     reads = [line for line in text.splitlines() if " = load " in line and "alias.scope" in line]
     assert len(reads) == rows * (blocks + left)
+
+
+def test_rows_as_long_as_calls_tell_are_read_as_rows() -> None:
+    """The distance of lanes is no number, and may be less than there are columns: of none and of one, too."""
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), name="x")
+    y = te.compute((m, n), lambda j, i: x[i, j] * 2.0, name="y")
+    s = create_schedule(y)
+    j, i = s[y].loops
+    (jo, ji), (io, ii) = s[y].split(j, factor=8), s[y].split(i, factor=16)
+    s[y].reorder(jo, io, ji, ii)
+    s[y].unroll(ji)
+    s[y].vectorize(ii)
+    kernel = compile_function(lower_structure(s, [x, y], "llvm").bind(), Target.parse("llvm"))
+    assert kernel.texts["source"].count("load <8 x float>") == 16
+    for rows, columns in ((0, 3), (3, 0), (16, 1), (16, 7), (16, 8), (17, 9), (40, 23)):
+        a = numbers(rows * columns, "float32").reshape(rows, columns)
+        out = np.zeros((columns, rows), np.float32)
+        load_kernel(kernel, Target.parse("llvm")).bind((a, out)).run()
+        np.testing.assert_array_equal(out, a.T * 2)
 
 
 @pytest.mark.parametrize("channels", [3, 4])
