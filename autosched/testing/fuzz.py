@@ -28,8 +28,8 @@ from autosched.testing.case import BACKENDS, Case
 from autosched.testing.sanitized import IN_C, environment
 from autosched.testing.shrink import shrink
 
-#: Seconds of one case, at most.
-LIMIT = 60.0
+#: Seconds of one case, at most, and of one whose code is compiled with sanitizers: compilers take longer for these.
+LIMIT, LIMIT_SANITIZED = 60.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,12 @@ class Worker:
     """A process of a module's `--serve`, which runs cases, with variables of its own if these are given."""
 
     def __init__(
-        self, module: str = SCHEDULES.module, limit: float = LIMIT, env: Mapping[str, str] | None = None
+        self, module: str = SCHEDULES.module, limit: float | None = None, env: Mapping[str, str] | None = None
     ) -> None:
         command = [sys.executable, "-m", module, "--serve"]
         self._process = WorkerProcess("fuzz", command, os.environ if env is None else env, Path.cwd())
+        if limit is None:
+            limit = LIMIT if env is None else LIMIT_SANITIZED
         self._limit = limit
 
     def run(self, question: dict[str, Any]) -> Verdict:
