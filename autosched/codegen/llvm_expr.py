@@ -182,7 +182,10 @@ class Expressions:
             case "broadcast":
                 return self.w.splat(self.value(e.args[0]), e.dtype.lanes)
             case "select":
-                return (self.w.blend if one_side(e) else self.w.select)(*(self.value(a) for a in e.args))
+                asked, yes, no = e.args
+                if asked.op == "not":
+                    (asked,), yes, no = asked.args, no, yes
+                return (self.w.blend if one_side(e) else self.w.select)(*map(self.value, (asked, yes, no)))
             case "if_then_else":
                 return self._choose(e, *e.args)
             case "to_line":
@@ -299,7 +302,8 @@ class Expressions:
         return self.w.binary(e.op, self.value(e.args[0]), self.value(e.args[1]))
 
     def _choose(self, e: Expr, condition: Expr, then: Expr, otherwise: Expr) -> Value:
-        if not touches_memory(then) and not touches_memory(otherwise):
+        is_known = condition.op in COMPARISONS and {then, otherwise} <= {*condition.args}  # the condition needs both
+        if is_known or (not touches_memory(then) and not touches_memory(otherwise)):
             return self.w.select(self.value(condition), self.value(then), self.value(otherwise))
         if condition.op == "broadcast":
             condition = condition.args[0]

@@ -18,6 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from autosched.codegen.llvm_extremes import Extremes
 from autosched.codegen.llvm_libm import VectorLibrary
 from autosched.ir.dtype import BFLOAT16, BOOL, INT32, INT64, DType
 
@@ -256,6 +257,7 @@ class Writer:
         self._lines: list[str] = []
         #: by text and type: the texts for signed and unsigned integers are often the same
         self._pure: Scoped[tuple[str, DType], Value] = Scoped()
+        self._extremes = Extremes()
         self._names: dict[str, int] = {"entry": 1}  #: labels are names, too, and that one is taken
         self._count = 0
         self._scoped: list[Scoped[object, object]] = [self._pure]  # type: ignore[list-item]
@@ -356,14 +358,24 @@ class Writer:
     def compare(self, predicate: str, a: Value, b: Value | float) -> Value:
         """`icmp` or `fcmp`, lane by lane, as the type of the operands has it."""
         opcode = "fcmp" if a.dtype.is_float else "icmp"
-        text = f"{opcode} {predicate} {typed(a)}, {_operand(b, a.dtype).ref}"
-        return self.op(text, BOOL.with_lanes(a.dtype.lanes))
+        other = _operand(b, a.dtype)
+        made = self.op(f"{opcode} {predicate} {typed(a)}, {other.ref}", BOOL.with_lanes(a.dtype.lanes))
+        if a.dtype.is_float:
+            self._extremes.compared(made, predicate, a, other)
+        return made
 
     def convert(self, opcode: str, a: Value, to: DType) -> Value:
         return self.op(f"{opcode} {typed(a)} to {register_type(to)}", to)
 
     def select(self, condition: Value, a: Value, b: Value | float) -> Value:
-        return self.op(f"select {typed(condition)}, {typed(a)}, {typed(_operand(b, a.dtype))}", a.dtype)
+        other = _operand(b, a.dtype)
+        if a.dtype.is_float and (found := self._extremes.simpler(condition, a, other)) is not None:
+            predicate, a, other = found
+            condition = self.compare(predicate, a, other)
+        made = self.op(f"select {typed(condition)}, {typed(a)}, {typed(other)}", a.dtype)
+        if a.dtype.is_float:
+            self._extremes.chosen(made, condition, a, other)
+        return made
 
     def blend(self, condition: Value, a: Value, b: Value) -> Value:
         """`select` of vectors by masks. Where all lanes agree, LLVM would jump, though nothing foretells on what."""

@@ -36,6 +36,7 @@ from autosched.lowering.bounds import Realization, Storage, conditions
 from autosched.lowering.double_buffer import in_turns
 from autosched.lowering.extern import opaque_nest
 from autosched.lowering.gpu import BY_HOST, GroupReduction, ThreadLoop
+from autosched.lowering.round_up import check_overlap
 from autosched.lowering.scan import check_private_state, is_stepped_by_host
 from autosched.lowering.stores import at_once, chosen_inside, fetching, stores_to
 from autosched.lowering.tensorize import Tile
@@ -43,7 +44,7 @@ from autosched.lowering.versions import inside_threads, named, specialized
 from autosched.schedule.primitives.loops import predicated
 from autosched.schedule.primitives.storage import doubled_at
 from autosched.schedule.schedule import Schedule
-from autosched.schedule.stage import Loop, Split, Stage
+from autosched.schedule.stage import Loop, Stage
 from autosched.target import Target
 from autosched.te.extern import ExternOp
 from autosched.te.reducers import in_rising_order
@@ -272,30 +273,9 @@ class _Nest:
                 legal="bind threadIdx axes and set_scope('shared'), or leave the loop unbound",
             )
 
-    def _check_overlap(self, first_reduce: int) -> None:
-        """Raise LowerError if elements that `shift_inwards` computes twice would be accumulated twice.
-
-        They are set anew each time only inside the loop in which elements are set, and not by two threads or lanes.
-        """
-        inside: dict[Loop, Split] = {}
-        for r in self.stage.relations:
-            if isinstance(r, Split) and r.tail == "shift_inwards":
-                inside = dict.fromkeys(self.stage.made_of([r.outer]), r) | inside
-        init = self.stage.init
-        for at, loop in enumerate(self.leaves):
-            split = inside.get(loop)
-            if split is not None and (at >= first_reduce or loop.kind in ("parallel", "thread", "vectorize")):
-                kind = "vectorized" if loop.kind == "vectorize" else loop.thread or loop.kind
-                why = f"it is {kind}" if at < first_reduce else "a reduce loop is outside it"
-                if at >= first_reduce and init is not None:
-                    why = f"elements are set once, outside {init.outside.full_name}"
-                raise LowerError(
-                    f"the last block overlaps the one before, and sums would be added to twice: {why}",
-                    asked=self.stage.schedule.earlier(
-                        "split", self.stage, f"{split.parent.name}, tail='shift_inwards'", split.parent.name
-                    ),
-                    legal="tail='guard' for this split, or cache_write the reduction and shift the copy",
-                )
+    def _check_overlap(self, first_reduce: int | None) -> None:
+        set_at = len(self.leaves) if first_reduce is None else first_reduce
+        check_overlap(self.stage, self.leaves, self.real.extents, set_at, self.b.an)
 
     def _barriers_below(self, stage: Stage) -> bool:
         """Return whether a stage computed inside this one has barriers, which all work-items must reach."""
@@ -316,7 +296,7 @@ class _Nest:
             streaming = any("streaming_store" in loop.pragmas for loop in self.leaves)
             stores = [replace(x, streaming=streaming) for x in stores_to(self.places, values)]
             return self._loops(0, seq(*stores), None, self.guards)
-        self._check_overlap(len(self.leaves) if first_reduce is None else first_reduce)
+        self._check_overlap(first_reduce)
         reduction: Reduction = body.value
         sources, condition, rest = reduction.parts(body.args)
         places = self.places

@@ -6,7 +6,7 @@
 
 In such a loop a step waits for the one before, so a division or a question in it is waited for, too; and a state that
 some steps do not read is kept in memory for the others. Along a row, divisions are gone, and what is asked of the
-place in it is asked where the row begins or ends.
+place in it is asked where the row begins or ends. Of a length that may be none, such as `n - 1`, a call decides.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autosched.ir.expr import Expr, const, floordiv, is_const, maximum, minimum, var, variables
+from autosched.ir.expr import Expr, compare, const, floordiv, is_const, maximum, minimum, var, variables
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import For, Stmt, Store, all_expressions, substitute_stmt, walk, with_children
+from autosched.ir.stmt import For, If, Stmt, Store, all_expressions, substitute_stmt, walk, with_children
 from autosched.ir.visit import post_order
 from autosched.lowering.simplify_stmt import inside_loop, simplify_stmt
 
@@ -34,7 +34,13 @@ def cut_periods(s: Stmt, an: Analyzer) -> Stmt:
     if s.kind != "serial" or s.thread or s.ragged or s.lanes or not _waits(s):
         return s
     found = _period(s, an)
-    return s if found is None else _by_rows(s, *found, an)
+    if found is None:
+        return s
+    shift, row = found
+    made = _by_rows(s, shift, row, an)
+    with inside_loop(s, an):
+        has_rows = an.simplify(compare("ge", row, 1))
+    return made if is_const(has_rows, True) else If(has_rows, made, s)
 
 
 def _waits(s: For) -> bool:

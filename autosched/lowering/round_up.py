@@ -1,4 +1,5 @@
-"""Splits that leave no remainder: `round_up`, which computes whole tiles, and `exact`, which must divide.
+"""Splits that leave no remainder: `round_up`, which computes whole tiles, `exact`, which must divide, and
+`shift_inwards`, which computes some elements twice.
 
 The elements of a tile beyond the region that is read are copies of the region's last one along that dimension: index
 i is read as `min(i, last)`. Where all reads stay inside anyway, no index is clamped.
@@ -6,11 +7,13 @@ i is read as `min(i, last)`. Where all reads stay inside anyway, no index is cla
 
 from __future__ import annotations
 
-from autosched.errors import ScheduleError
+from collections.abc import Sequence
+
+from autosched.errors import LowerError, ScheduleError
 from autosched.ir.expr import Expr, is_const, variables
 from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import Analyzer
-from autosched.ir.stmt import Require
+from autosched.ir.stmt import VTHREAD, Require
 from autosched.ir.visit import post_order
 from autosched.schedule.loop import covered_extents, loop_extents
 from autosched.schedule.primitives.loops import divides
@@ -75,4 +78,40 @@ def requirements(constraints: list[Constraint]) -> tuple[Require, ...]:
         Require(c.condition, c.reason)
         for c in constraints
         if any(v.value.role == "size" for v in variables(c.condition))
+    )
+
+
+def check_overlap(stage: Stage, leaves: Sequence[Loop], extents: dict[Loop, Expr], set_at: int, an: Analyzer) -> None:
+    """Raise LowerError if elements of a reduction that `shift_inwards` computes twice would be accumulated twice.
+
+    They are set anew each time only inside the loop in which elements are set, which is before the leaf `set_at`, and
+    not by two threads or lanes: of blocks that run at once, or of one place of all blocks, which do not wait for each
+    other.
+    """
+    blocks: dict[Loop, Split] = {}
+    places: dict[Loop, Split] = {}
+    for r in stage.relations:
+        if not isinstance(r, Split) or r.tail != "shift_inwards":
+            continue
+        if not is_const(an.simplify(divides(r, extents[r.parent])), True):
+            blocks = dict.fromkeys(stage.made_of([r.outer]), r) | blocks
+            places = dict.fromkeys(stage.made_of([r.inner]), r) | places
+    for at, loop in enumerate(leaves):
+        if loop in blocks and (at >= set_at or loop.kind in ("parallel", "thread", "vectorize")):
+            raise _added_twice(stage, blocks[loop], loop, at >= set_at)
+        if loop not in places or loop.kind not in ("parallel", "thread") or loop.thread == VTHREAD:
+            continue
+        if loop.thread or any(blocks.get(x) is places[loop] for x in leaves[at:]):
+            raise _added_twice(stage, places[loop], loop, False)
+
+
+def _added_twice(stage: Stage, split: Split, loop: Loop, is_inside: bool) -> LowerError:
+    why = "it is vectorized" if loop.kind == "vectorize" else f"it is {loop.thread or loop.kind}"
+    if is_inside:
+        set_in = None if stage.init is None else stage.init.outside.full_name
+        why = f"elements are set once, outside {set_in}" if set_in else "a reduce loop is outside it"
+    return LowerError(
+        f"the last block overlaps the one before, and sums would be added to twice: {why}",
+        asked=stage.schedule.earlier("split", stage, f"{split.parent.name}, tail='shift_inwards'", split.parent.name),
+        legal="tail='guard' for this split, or cache_write the reduction and shift the copy",
     )

@@ -1,4 +1,5 @@
-"""Kinds of stages that read elements at computed places: at quotients and remainders, and there under a condition."""
+"""Kinds of stages that read elements at computed places: at quotients and remainders, and there under a condition, or
+where data say, if there is an element."""
 
 from __future__ import annotations
 
@@ -58,3 +59,46 @@ def chosen(m: Maker) -> Tensor | None:
         return choose(condition, x, there)
 
     return m.stage(a.shape, body, m.size_of(a))
+
+
+def looked_up(m: Maker) -> Tensor | None:
+    """Elements at places that are data, which may be outside: there a number stands, or the element at hand."""
+    a, b = m.pick(), m.pick()
+    if b.dtype.is_float or b.dtype.is_bool or b.ndim + a.ndim > 4:
+        return None
+    n, rest, way = a.shape[0], a.shape[1:], m.rng.randrange(4)
+    scale, shift, own = m.rng.choice((1, 1, 2, -1)), m.rng.choice((0, 0, -1, 3)), m.rng.random() < 0.3
+
+    def body(*i: Expr) -> object:
+        j = b(*i[: b.ndim]).astype("int32") * scale + shift
+        x, other = m.read(a, [j, *i[b.ndim :]]), const(1, a.dtype)
+        if own and a.dtype == b.dtype:
+            other = m.read(b, i[: b.ndim])
+        if way == 0:
+            return te.if_then_else(te.all(j >= 0, j < n), x, other)
+        if way == 1:
+            return te.if_then_else(te.any(j < 0, j >= n), other, x)
+        if way == 2:
+            return te.if_then_else(j >= 0, te.if_then_else(j < n, x, other), other)
+        return te.if_then_else((j >= 0) & (j < n) & (i[-1] >= 1), x, other)
+
+    return m.stage([*b.shape, *rest], body, m.size_of(a) + m.size_of(b))
+
+
+def looked_up_sum(m: Maker) -> Tensor | None:
+    """Sums of elements at places that are data, of those that are there, for each row of places."""
+    a, b = m.pick(), m.pick(least_rank=2)
+    if b.dtype.is_float or b.dtype.is_bool or b.ndim + a.ndim > 4:
+        return None
+    n, rest, guards = a.shape[0], a.shape[1:], m.rng.random() < 0.5
+    k = te.reduce_axis((0, b.shape[-1]), "k")
+    last = b.ndim - 1
+
+    def body(*i: Expr) -> object:
+        j = b(*i[:last], k).astype("int32")
+        inside, x = te.all(j >= 0, j < n), m.read(a, [j, *i[last:]])
+        if guards:
+            return te.sum(te.if_then_else(inside, x, const(0, a.dtype)), axis=k)
+        return te.sum(x, axis=k, where=inside)
+
+    return m.stage([*b.shape[:-1], *rest], body, m.lengths(b.shape)[-1] * m.size_of(a))

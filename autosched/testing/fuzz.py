@@ -17,7 +17,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -25,10 +25,11 @@ from typing import Any, NoReturn, Protocol
 from autosched.measure.frames import serve
 from autosched.measure.process import REPLY, WorkerProcess, wait
 from autosched.testing.case import BACKENDS, Case
+from autosched.testing.sanitized import IN_C, environment
 from autosched.testing.shrink import shrink
 
-#: Seconds of one case, at most.
-LIMIT = 60.0
+#: Seconds of one case, at most, and of one whose code is compiled with sanitizers: compilers take longer for these.
+LIMIT, LIMIT_SANITIZED = 60.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,15 @@ SCHEDULES = Kind(
 
 
 class Worker:
-    """A process of a module's `--serve`, which runs cases."""
+    """A process of a module's `--serve`, which runs cases, with variables of its own if these are given."""
 
-    def __init__(self, module: str = SCHEDULES.module, limit: float = LIMIT) -> None:
-        self._process = WorkerProcess("fuzz", [sys.executable, "-m", module, "--serve"], os.environ, Path.cwd())
+    def __init__(
+        self, module: str = SCHEDULES.module, limit: float | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        command = [sys.executable, "-m", module, "--serve"]
+        self._process = WorkerProcess("fuzz", command, os.environ if env is None else env, Path.cwd())
+        if limit is None:
+            limit = LIMIT if env is None else LIMIT_SANITIZED
         self._limit = limit
 
     def run(self, question: dict[str, Any]) -> Verdict:
@@ -106,13 +112,18 @@ class Worker:
 
 
 def campaign(
-    kind: Kind, seeds: Iterable[int], backends: Sequence[str], budget: float | None = None, generated: bool = False
+    kind: Kind,
+    seeds: Iterable[int],
+    backends: Sequence[str],
+    budget: float | None = None,
+    generated: bool = False,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[AnyCase | None, Verdict]]:
     """Run every seed on every backend; yields the case, made smaller, for a failure, and else None.
 
-    With `generated`, sketch rules make the schedules.
+    With `generated`, sketch rules make the schedules. `env` has the variables of the process that runs cases.
     """
-    worker, end = Worker(kind.module), time.monotonic() + (budget or float("inf"))
+    worker, end = Worker(kind.module, env=env), time.monotonic() + (budget or float("inf"))
     try:
         for seed in seeds:
             for backend in backends:
@@ -151,23 +162,43 @@ def main(argv: Sequence[str] | None = None, kind: Kind = SCHEDULES, about: str |
     parser.add_argument("--backend", action="append", choices=kind.backends, help="all of them without one")
     if kind.has_rules:
         parser.add_argument("--generated", action="store_true", help="schedules that sketch rules make")
+    parser.add_argument("--sanitize", action="store_true", help="C alone, which ends where C defines nothing")
     parser.add_argument("--budget", type=float, help="seconds")
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for failing cases")
     parser.add_argument("--case", type=Path, help="run the case of a file")
     args = parser.parse_args(argv)
+    env, usable = None, kind.backends
+    if args.sanitize:
+        env, usable = environment(), tuple(b for b in kind.backends if b in IN_C)
+        if wrong := [b for b in args.backend or () if b not in usable]:
+            parser.error(f"--sanitize is for C: {', '.join(usable)}, not {', '.join(wrong)}")
     if args.case:
         case = kind.read(json.loads(args.case.read_text("utf-8")))
         print(case)
+        return _again(case, kind, env)
+    by_rules = kind.has_rules and args.generated
+    verdicts = campaign(kind, seeds_of(args.seeds), args.backend or usable, args.budget, by_rules, env)
+    return report(verdicts, args.failures, kind.module)
+
+
+def _again(case: Any, kind: Kind, env: Mapping[str, str] | None) -> int:
+    """Run a case here, where an error has a traceback, or in a process with variables of its own."""
+    if env is None:
         case.check()
         return 0
-    by_rules = kind.has_rules and args.generated
-    verdicts = campaign(kind, seeds_of(args.seeds), args.backend or kind.backends, args.budget, by_rules)
-    return report(verdicts, args.failures, kind.module)
+    worker = Worker(kind.module, env=env)
+    try:
+        verdict = worker.run({"case": case.to_json()})
+    finally:
+        worker.close()
+    print(verdict.kind or "passed", verdict.text)
+    return int(bool(verdict.kind))
 
 
 def run(kind: Kind, about: str | None) -> NoReturn:
     """Be the program of a kind's module: with `--serve` one that judges cases, else the command."""
     if sys.argv[1:2] == ["--serve"]:
+        os.environ.pop("LD_PRELOAD", None)  # what was meant for this process, not for compilers that it runs
         serve(kind.judge)
         os._exit(0)
     sys.exit(main(None, kind, about))

@@ -14,17 +14,19 @@ from autosched import te
 from autosched.ir.dtype import SCALAR_DTYPES
 from autosched.ir.expr import Expr, const, is_const
 from autosched.te.tensor import Tensor
-from autosched.testing.elsewhere import chosen, divided
+from autosched.testing.elsewhere import chosen, divided, looked_up, looked_up_sum
 from autosched.testing.externs import opaque
 from autosched.testing.logic import logical
 from autosched.testing.maker import LENGTHS, MAX_ELEMENTS, Maker, clamp
 from autosched.testing.reductions import (
     mask_of,
+    narrow_product,
     of_one_input,
     product_with,
     so_far,
     summed_states,
     sums_so_far,
+    two_states,
     weighted_rows,
 )
 from autosched.testing.tiles import dot
@@ -533,6 +535,8 @@ _SPECIAL: tuple[Callable[[Expr, Expr], Expr], ...] = (
     lambda x, y: x.astype("int64") - y.astype("int16").astype("int64"),
     lambda x, y: x.astype("float64"),
     lambda x, y: te.max(te.min(x, const(2, x.dtype)), const(-2, x.dtype)),
+    lambda x, y: te.max(te.min(x, const(255, x.dtype)), const(0, x.dtype)).astype("uint8"),
+    lambda x, y: te.select(te.max(x, const(2, x.dtype)) > 2, te.max(x, const(2, x.dtype)), const(2, x.dtype)),
 )
 
 
@@ -587,10 +591,10 @@ def slope(m: Maker) -> Tensor | None:
 #: The kinds that stages are drawn from, each as often as it stands here.
 KINDS: tuple[Callable[[Maker], Tensor | None], ...] = (
     elementwise, elementwise, elementwise, converted, clamped_stencil, clamped_stencil, clamped_stencil, padded,
-    blur, transposed, mirrored, every_second, flattened, gathered, gathered, divided, chosen,
-    row_reduced, so_far, matmul, matmul, of_one_input, of_one_input,
-    *(convolved,) * 3, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, summed_states, scattered,
-    several, extreme, of_pairs, reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
+    blur, transposed, mirrored, every_second, flattened, gathered, gathered, looked_up, looked_up, looked_up_sum,
+    divided, chosen, narrow_product, row_reduced, so_far, matmul, matmul, of_one_input, of_one_input,
+    *(convolved,) * 3, bordered, bordered, coloured, *(upsampled,) * 3, spread, scanned, two_states, summed_states,
+    scattered, several, extreme, of_pairs, reduced_otherwise, *(dot,) * 9, opaque, opaque, opaque,
     in_two_types, in_two_types, in_two_types, narrow, narrow, narrow_index, special, special, slope, slope, slope,
     logical, logical,
 )  # fmt: skip

@@ -87,6 +87,62 @@ def weighted_rows(m: Maker, a: Tensor, state: Tensor) -> Tensor | None:
     return te.compute(a.shape, body, name=f"w{len(m.stages)}")
 
 
+def narrow_product(m: Maker) -> Tensor | None:
+    """A product of matrices of all numbers that 8 or 16 bits have, which is summed up in more bits."""
+    a = m.pick(least_rank=2)
+    if a.ndim != 2 or a.dtype.is_float or a.dtype.is_bool:
+        return None
+    left, right = m.rng.choice((("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"), ("int16", "int16")))
+    to, turned = m.rng.choice(("int32", "int32", "int64")), m.rng.random() < 0.5
+    b, k = m.placeholder([m.dim(), a.shape[1]] if turned else [a.shape[1], m.dim()], right), m.rng.choice((37, 51, 127))
+    r = te.reduce_axis((0, a.shape[1]), "r")
+
+    def body(i: Expr, j: Expr) -> object:
+        x, y = m.read(a, [i, r]).astype(left), m.read(b, [j, r] if turned else [r, j])
+        return te.sum((x * const(k, left)).astype(to) * (y * const(k, right)).astype(to), axis=r)
+
+    return m.stage([a.shape[0], b.shape[0 if turned else 1]], body, 2.0**32)
+
+
+def two_states(m: Maker) -> Tensor | None:
+    """A recurrence of two states, each of which needs the other one, a neighbour of it, or its row backwards."""
+    a = m.pick(least_rank=2)
+    if a.dtype.is_bool or not m.fits(a.shape) or not m.lengths(a.shape[:1])[0]:
+        return None
+    n, rest, name, of = a.shape[-1], a.shape[1:], len(m.stages), a.dtype
+    x, y = (te.placeholder(a.shape, of, f"s{name}{c}") for c in "xy")
+    shared, beside, chooses = (m.rng.random() < p for p in (0.5, 0.5, 0.5))
+    low, high = const(1 if of.kind == "uint" else -8, of), const(8, of)
+    both = te.compute(a.shape, lambda t, *i: te.min(x(t - 1, *i) + y(t - 1, *i), high), name=f"b{name}")
+
+    def first(t: Expr, *i: Expr) -> object:
+        near = y(t - 1, *i[:-1], te.max(i[-1] - 1, 0) if beside else n - 1 - i[-1])
+        sum_ = both(t, *i) if shared else te.min(x(t - 1, *i) + near, high)
+        return te.max(sum_, low) + m.read(a, [t, *i])
+
+    def second(t: Expr, *i: Expr) -> object:
+        sum_ = both(t, *i) if shared else te.max(x(t - 1, *i), low)
+        return te.select(sum_ > y(t - 1, *i), m.read(a, [t, *i]), sum_) if chooses else te.max(sum_, low)
+
+    inits = [
+        te.compute((1, *rest), lambda t, *i, k=k: m.read(a, [t, *i]) + const(k, of), name=f"i{name}{k}") for k in (0, 1)
+    ]
+    updates = [te.compute(a.shape, f, name=f"u{name}{k}") for k, f in enumerate((first, second))]
+    made = te.scan(inits, updates, [x, y], inputs=[a], name=f"t{name}")
+    for t in made:
+        m.stages.append(t)
+        m.bound[t] = 2 * m.size_of(a) + 17
+    if m.rng.random() < 0.5:
+        return made[1]
+    way = m.rng.random() < 0.5
+    bound = sum(m.size_of(t) for t in made)
+    if way:
+        return m.stage(
+            rest, lambda *i: m.read(made[0], [a.shape[0] - 1, *i]) + m.read(made[1], [a.shape[0] - 1, *i]), bound
+        )
+    return m.stage(a.shape, lambda *i: m.read(made[0], i) + m.read(made[1], i), bound)
+
+
 def summed_states(m: Maker) -> Tensor | None:
     """A few states for each place, kept in a small range, and for each time their sum, as models of state spaces have
     it."""

@@ -60,6 +60,24 @@ def test_rows_may_be_as_long_as_the_call_says(target: str, backend: str) -> None
     check_against_reference(args, s, target, first, backend, more=more)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("target", "backend"), TARGETS)
+def test_rows_of_a_negative_length_are_none(target: str, backend: str) -> None:
+    """There were no rows to go over, and no step was computed."""
+    n, times = te.var("n"), te.var("times")
+    a, x = te.placeholder((n,), "int32", name="a"), te.placeholder((times,), "int32", name="x")
+    st = te.placeholder((times,), "int32", name="st")
+
+    def step(t):
+        place = te.max(te.min(t % (n - 3), n - 1), 0)
+        return st[t - 1] + a[place] * te.select(t // (n - 3) > 0, x[t], 7)
+
+    first = te.compute((1,), lambda t: x[t], name="first")
+    made = te.scan(first, te.compute((times,), step, name="step"), st, inputs=[a, x], name="made")
+    s, rng = create_schedule(made), np.random.default_rng(0)
+    few, *more = [[rng.integers(-4, 5, k).astype("int32") for k in (n, 30)] for n in (1, 2, 4, 12)]
+    check_against_reference([a, x, made], s, target, few, backend, more=more)  # type: ignore[arg-type]
+
+
 def test_along_a_row_nothing_is_divided_or_asked() -> None:
     loops = [s for s in walk(lowered(cells()).body) if isinstance(s, For) and "step" in s.var.name]
     (steady,) = [s for s in loops if not s.ragged]

@@ -442,6 +442,35 @@ def test_no_two_lanes_sum_up_one_element() -> None:
     check(s, [a, b])
 
 
+def test_no_two_workers_sum_up_one_element() -> None:
+    """A worker for each place of all blocks, too: one went on to the last block while another was at the one before."""
+    k = te.reduce_axis((0, 6), "k")
+    a = te.placeholder((16, 6), "int32", "A")
+    b = te.compute((16,), lambda i: te.sum(a[i, k], axis=k), name="B")
+
+    def of_places(factor: int, tag: str = "") -> Schedule:
+        s = create_schedule(b)
+        outer, inner = s[b].split("i", factor=factor, tail="shift_inwards")
+        if tag:
+            s[b].bind(inner, tag)
+        else:
+            s[b].reorder(inner, outer)
+            s[b].parallel(inner)
+        return s
+
+    for tag in ("threadIdx.x", "blockIdx.x"):
+        with pytest.raises(LowerError, match=f"sums would be added to twice: it is {tag}"):
+            lower_structure(of_places(3, tag), [a, b], "opencl")
+    with pytest.raises(LowerError, match="sums would be added to twice: it is parallel"):
+        lower_structure(of_places(3), [a, b], "llvm")
+    check(of_places(4), [a, b])  # no block overlaps another
+    check_against_reference([a, b], of_places(4, "threadIdx.x"), "opencl", [np.ones((16, 6), "int32")], "interpreter")
+    s = create_schedule(b)
+    _, inner = s[b].split("i", factor=3, tail="shift_inwards")
+    s[b].parallel(inner)  # each block waits for the one before
+    check(s, [a, b])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_conditional_reads_side_by_side(dtype: str) -> None:
     """gcc 12 with AVX loaded the wrong elements for three colours, or seven columns, under one condition."""
