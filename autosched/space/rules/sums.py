@@ -13,6 +13,7 @@ from autosched.schedule.stage import Loop, Stage
 from autosched.space import analysis
 from autosched.space.analysis import Access, long_lanes, powers
 from autosched.space.rules.engine import Plan, fuse_all, lanes_knob, partial_results, rule
+from autosched.space.rules.rows import runs
 from autosched.space.spans import spans
 from autosched.te.reducers import takes_any_order
 from autosched.te.tensor import IterVar
@@ -33,6 +34,8 @@ LONG_SEARCH = 512
 #: Elements of a row of several results, at most, for rows to be lanes: where it could be cut, and where its terms keep
 #: their order. A row of so many is written out.
 SHORT_SEARCH, IN_ORDER, WRITTEN_OUT = 128, 512, 32
+#: Columns that are fewer than this may be too few for vectors, and are joined with the next ones where they can be.
+SHORT_COLUMNS = 128
 #: Pieces that a row is cut into, and bands that rows are.
 PIECES = (2, 4, 8, 16)
 #: Rows whose lanes are combined in a task.
@@ -442,10 +445,11 @@ def in_columns(
 ) -> None:
     """Vectors of columns, and a few rows of what they are made of at a time; with `whole` all along these rows, so that
     what is made for them is made once."""
-    column = stage.roots[axis] if axis in stage.roots else stage.loops[-1]  # type: ignore[index]
+    columns = _columns(stage, axis, parallel) if axis in stage.roots else []
+    column = fuse_all(stage, [stage.roots[a] for a in columns] or stage.loops[-1:])
     outer = [x for x in stage.spatial_loops if x is not column and x is not parallel]
     *slow, k = stage.reduce_loops
-    n = analysis.length(axis) if axis is not None else None
+    n = analysis.points(columns) if columns else None
     lanes = lanes_knob(plan, stage, n)
     block, lane = stage.split(column, factor=lanes)
     read = _bytes_read(stage) if read is None else read
@@ -472,6 +476,15 @@ def in_columns(
         stage.parallel(task)
         plan.offer(stage, task=task)
         _prefetch_looked_up(plan, stage, task)
+
+
+def _columns(stage: Stage, axis: IterVar, parallel: Loop | None) -> list[IterVar]:
+    """The axis of columns, and those before it that make one axis with it, where it may be short."""
+    found = next((run for run in runs(stage) if run[-1] is axis), [axis])
+    found = [a for a in found if stage.roots[a] is not parallel]
+    while len(found) > 1 and (analysis.points(found[1:]) or 0) >= SHORT_COLUMNS:
+        found = found[1:]
+    return found
 
 
 def _goes_into(stage: Stage) -> bool:
