@@ -1,14 +1,54 @@
-"""The rule for sums of the rows and of the columns of one matrix, as `A x` beside `A^T y`: it is read once."""
+"""Reductions of one input, which is read once: of the same places, or of its rows and columns, `A x` beside `A^T y`."""
 
 from __future__ import annotations
 
 from autosched.ir.expr import Expr
 from autosched.ir.visit import substitute
+from autosched.schedule.schedule import Schedule
 from autosched.schedule.stage import Loop, Stage
 from autosched.space import analysis
 from autosched.space.rules import sums
 from autosched.space.rules.engine import Plan, lanes_knob, partial_results, rule
 from autosched.te.tensor import Tensor
+
+
+def read_once(s: Schedule) -> None:
+    """Reductions that go over the same input in the same way go over it together, before any rule looks at the stages.
+
+    for k: A = min(A, X[k]);  for k: B = B + X[k]   ->   for k: A, B = min(A, X[k]), B + X[k]
+    """
+    left = [x for x in s.stages if _goes_along(x)]
+    while left:
+        first, *others = left
+        along = [first, *(x for x in others if _is_alike(s, first, x))]
+        left = [x for x in others if x not in along]
+        if len(along) > 1:
+            s.reduce_together(first, along[1:])
+
+
+def _goes_along(stage: Stage) -> bool:
+    """Whether it is a plain reduction of which each element is read once."""
+    if analysis.is_opaque(stage) or not stage.reduce_axis or analysis.is_contraction(stage):
+        return False
+    return len(stage.body) == 1 and isinstance(stage.body[0].value.combiner, str) and not stage.first_values
+
+
+def _is_alike(s: Schedule, first: Stage, other: Stage) -> bool:
+    """Whether both go over the same points and read a tensor at the same place in each, and the other one reads nothing
+    that is computed after the first."""
+    pairs = [(first.axis, other.axis), (first.reduce_axis, other.reduce_axis)]
+    if any(len(a) != len(b) for a, b in pairs) or any(
+        s.stages.index(x) >= s.stages.index(first) for x in s.reads(other)
+    ):
+        return False
+    both = [(a, b) for x, y in pairs for a, b in zip(x, y, strict=True)]
+    if any(a.extent is not b.extent or a.min is not b.min for a, b in both):
+        return False
+    to = {b.var: a.var for a, b in both}
+    conditions = [first.body[0].args[1], substitute(other.body[0].args[1], to)]
+    places = {(a.tensor, a.indices) for a in analysis.accesses(first) if all(a.mentions(x) for x, _ in both)}
+    found = {(a.tensor, tuple(substitute(i, to) for i in a.indices)) for a in analysis.accesses(other)}
+    return conditions[0] is conditions[1] and bool(places & found)
 
 
 def _sums_of_rows_beside(plan: Plan, stage: Stage, asked: Stage) -> Stage | None:

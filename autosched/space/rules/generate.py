@@ -131,7 +131,7 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
         if target.is_cpu:
             inline.compute_phases(s)
             inline.store_paddings(s)
-        sums.read_once(s)
+        both_ways.read_once(s)
         if target.is_cpu:
             inline.compute_maps_together(s)
         plan = Plan(s, target, levels)

@@ -13,6 +13,7 @@ from autosched.runtime.module import Module
 from autosched.schedule.loop import leaf_extents
 from autosched.schedule.schedule import create_schedule
 from autosched.space.rules import cpu_rules, sums
+from autosched.space.rules.both_ways import read_once
 from autosched.space.workload import Workload
 from autosched.testing.case import operations
 from autosched.topi import nn
@@ -687,7 +688,7 @@ def extremes(rows=7, columns=90, **differs):
 
 def joint(args):
     s = create_schedule(list(args[2:]))
-    sums.read_once(s)
+    read_once(s)
     return [x.name for x in s.stages if len(x.op.outputs) > 1 for x in s.consumers(x)]
 
 
