@@ -22,6 +22,7 @@ from itertools import pairwise
 
 from autosched.codegen.asm_instructions import X86, AArch64, Architecture, Counts, Instruction, split_operands
 from autosched.errors import BuildError
+from autosched.ir.visit import reached
 
 __all__ = ["TRIPS", "Counts", "Loop", "hot_loop", "loops", "marked", "readable"]
 
@@ -278,11 +279,4 @@ def _reverse_postorder(blocks: Sequence[_Block]) -> list[int]:
 
 def _reached(start: int, edges: Sequence[Sequence[int]], without: int) -> set[int]:
     """The blocks on paths from `start` that avoid one block."""
-    found: set[int] = set()
-    todo = [start]
-    while todo:
-        b = todo.pop()
-        if b != without and b not in found:
-            found.add(b)
-            todo.extend(edges[b])
-    return found
+    return {*reached({start} - {without}, lambda b: {*edges[b]} - {without})}

@@ -13,7 +13,7 @@ from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variabl
 from autosched.ir.node import remembered
 from autosched.ir.ops import CHOICES, ORDERS
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import contains, post_order, substitute
+from autosched.ir.visit import contains, post_order, reached, substitute
 from autosched.schedule.primitives.storage import region_of
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
@@ -270,16 +270,7 @@ def recomputed_by_pixel(stage: Stage) -> float:
 
 def _indices_outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     """The index expressions in some expressions that are no place of a read."""
-    waiting, seen = list(body), set[Expr]()
-    while waiting:
-        e = waiting.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        if is_index(e):
-            yield e
-        elif e.op != "read":
-            waiting += e.args
+    return filter(is_index, reached(body, lambda e: () if is_index(e) or e.op == "read" else e.args))
 
 
 def asked_positions(stage: Stage) -> list[Expr]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, reached
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.following import follows
@@ -476,15 +476,8 @@ class Group:
     def stages(self) -> list[Stage]:
         """The members, producers first: what the outputs need, down to the inputs."""
         s = self._schedule
-        found: set[Stage] = set()
-        pending = list(self._outputs)
-        while pending:
-            stage = pending.pop()
-            if stage in found or (stage in self._inputs and not self._include_inputs):
-                continue
-            found.add(stage)
-            if stage not in self._inputs:
-                pending.extend(s.reads(stage))
+        found = {*reached(self._outputs, lambda x: () if x in self._inputs else s.reads(x))}
+        found -= set() if self._include_inputs else {*self._inputs}
         return [x for x in s.stages if x in found and not x.is_placeholder]
 
     def compute_at(self, parent: Any, scope: Any) -> Group:
