@@ -14,6 +14,7 @@ from autosched.ir.node import remembered
 from autosched.ir.ops import CHOICES, ORDERS
 from autosched.ir.simplify import Analyzer, simplify
 from autosched.ir.visit import contains, post_order, reached, substitute
+from autosched.schedule.primitives.place import users_through_inlining
 from autosched.schedule.primitives.storage import region_of
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
@@ -281,19 +282,7 @@ def asked_positions(stage: Stage) -> list[Expr]:
 @while_unchanged
 def readers(stage: Stage) -> list[Stage]:
     """The stages that read it in loops of their own, in order."""
-    s = stage.schedule
-    found: dict[Stage, None] = {}
-    waiting, seen = s.consumers(stage)[::-1], set[Stage]()
-    while waiting:
-        reader = waiting.pop()
-        if reader in seen:
-            continue
-        seen.add(reader)
-        if reader.attach.kind == "inline":
-            waiting += s.consumers(reader)[::-1]
-        else:
-            found[reader] = None
-    return list(found)
+    return users_through_inlining(stage.schedule, stage)
 
 
 def is_inner(stage: Stage) -> bool:

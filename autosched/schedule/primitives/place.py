@@ -154,10 +154,20 @@ def _read_first(s: Schedule, stage: Stage) -> set[Stage]:
 
 
 def users_through_inlining(s: Schedule, stage: Stage) -> list[Stage]:
-    users: list[Stage] = []
-    for user in s.consumers(stage):
-        users += users_through_inlining(s, user) if user.attach.kind == "inline" else [user]
-    return users
+    """The stages that read it in loops of their own, in order."""
+    found: dict[Stage, None] = {}
+    seen: set[Stage] = set()
+    waiting = s.consumers(stage)[::-1]
+    while waiting:
+        user = waiting.pop()
+        if user in seen:
+            continue
+        seen.add(user)
+        if user.attach.kind == "inline":
+            waiting += s.consumers(user)[::-1]
+        else:
+            found[user] = None
+    return list(found)
 
 
 def lies_under(user: Stage, consumer: Stage, loop: Loop) -> bool:

@@ -115,7 +115,13 @@ def launched_steps(plan: Plan, stage: Stage) -> None:
     if stage.is_injective and len(places) > 1:
         _in_patches(plan, stage, places)
         return
-    bind_elements(plan.s, stage, (1,) if analysis.adds_up_rows(stage) else LANES, places)
+    _items(plan, stage, LANES, places)
+
+
+def _items(plan: Plan, stage: Stage, lanes: Sequence[int], loops: Sequence[Loop] | None = None) -> None:
+    """A work-item for each vector of results, which writes out short reductions."""
+    # Vectors of sums of rows would take each lane from a row of its own.
+    bind_elements(plan.s, stage, (1,) if analysis.adds_up_rows(stage) else lanes, loops)
     if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
         for x in stage.reduce_loops:
             stage.unroll(x)
@@ -323,12 +329,7 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
         stage.bind(block, "blockIdx.x")
         stage.bind(item, "threadIdx.x")
         return
-    # Vectors of sums of rows would take each lane from a row of its own.
-    apart = analysis.adds_up_rows(stage)
-    bind_elements(plan.s, stage, (1,) if apart else _lanes(stage.axis))
-    if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
-        for x in stage.reduce_loops:
-            stage.unroll(x)
+    _items(plan, stage, _lanes(stage.axis))
 
 
 def _is_image(plan: Plan, stage: Stage) -> bool:
