@@ -22,6 +22,7 @@ from itertools import pairwise
 
 from autosched.codegen.asm_instructions import X86, AArch64, Architecture, Counts, Instruction, split_operands
 from autosched.errors import BuildError
+from autosched.ir.visit import needed_first, reached
 
 __all__ = ["TRIPS", "Counts", "Loop", "hot_loop", "loops", "marked", "readable"]
 
@@ -216,7 +217,8 @@ def _connect(f: _Function, architecture: Architecture) -> None:
 # -- flow graph to loops --------------------------------------------------------------------------
 def _loops_of(f: _Function, architecture: Architecture) -> list[Loop]:
     """The natural loops of a function; those with one header are one loop."""
-    order = _reverse_postorder(f.blocks)
+    # the reachable blocks, each before its successors, except along back edges
+    order = needed_first([0], lambda b: f.blocks[b].follow)[::-1]
     rank = {b: i for i, b in enumerate(order)}
     after = [block.follow for block in f.blocks]
     before: list[list[int]] = [[] for _ in f.blocks]
@@ -259,30 +261,6 @@ def _filled(lines: Sequence[int], f: _Function, own: Sequence[_Block]) -> Iterat
     yield lines[-1]
 
 
-def _reverse_postorder(blocks: Sequence[_Block]) -> list[int]:
-    """The reachable blocks, each before its successors, except along back edges."""
-    done: list[int] = []
-    seen = {0}
-    stack = [(0, iter(blocks[0].follow))]
-    while stack:
-        at, rest = stack[-1]
-        following = next((b for b in rest if b not in seen), None)
-        if following is None:
-            done.append(at)
-            stack.pop()
-        else:
-            seen.add(following)
-            stack.append((following, iter(blocks[following].follow)))
-    return done[::-1]
-
-
 def _reached(start: int, edges: Sequence[Sequence[int]], without: int) -> set[int]:
     """The blocks on paths from `start` that avoid one block."""
-    found: set[int] = set()
-    todo = [start]
-    while todo:
-        b = todo.pop()
-        if b != without and b not in found:
-            found.add(b)
-            todo.extend(edges[b])
-    return found
+    return {*reached({start} - {without}, lambda b: {*edges[b]} - {without})}

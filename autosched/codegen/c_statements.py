@@ -64,7 +64,7 @@ class Statements:
         """
         d, aligned = self.x.dialect, ""
         if vectors and d.vectors:
-            aligned = d.vectors.alignment_attribute.format(bytes=array_alignment(buffer, d.vectors))
+            aligned = f" __attribute__((aligned({array_alignment(buffer, d.vectors)})))"
         of = d.types["uint16"] if self.x.half(buffer.dtype) else d.storage_name(buffer.dtype)
         return f"{of} {name}[{max(elements, 1)}]{aligned}"
 

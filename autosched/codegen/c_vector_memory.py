@@ -18,6 +18,8 @@ from autosched.ir.stmt import Buffer, Store
 
 #: Bytes to whose multiple shared arrays are aligned at least: four floats.
 SHARED_ALIGNMENT = 16
+#: Vectors from which elements at known distances are taken, at most; those of more are loaded one by one.
+MOST_NEAR = 4
 
 
 def array_alignment(buffer: Buffer, vectors: Vectors) -> int:
@@ -116,14 +118,14 @@ class VectorMemory:
         most = min(max(places) - min(places) + 1, len(places))
         width = max((n for n in self.d.lanes if n <= most and self.d.fits(n, buffer.dtype.bytes)), default=0)
         parts = windows(places, width, max(places)) if width else []
-        if not 0 < len(parts) <= self.d.near:
+        if not 0 < len(parts) <= MOST_NEAR:
             raise NotVector
         return parts, width
 
     def _at_multiples(self, buffer: Buffer, base: Expr, places: Sequence[int]) -> tuple[list[int], int]:
         """The same for vectors at multiples of their width. They may reach beyond the last element of an argument, but
         not beyond its memory, of which devices give whole vectors. Raises NotVector."""
-        if max(places) - min(places) >= self.d.near * len(places):
+        if max(places) - min(places) >= MOST_NEAR * len(places):
             raise NotVector
         bytes = buffer.dtype.bytes
         widths = [n for n in self.d.lanes if n * bytes <= self.d.widest_access and n <= len(places) and not n & (n - 1)]

@@ -57,15 +57,13 @@ class Vectors:
     type: str
     load: str
     store: str
-    #: where the address is a multiple of the vector's width, which the attribute gives an array
-    aligned: str  #: the vector at {pointer} in memory qualified {scope}, to read or assign
-    alignment_attribute: str
+    #: the vector at {pointer} in memory qualified {scope}, whose address is a multiple of its width, to read or assign
+    aligned: str
     widest_access: int  #: bytes of the widest such vector; memory of arguments begins at a multiple of it
     splat: str
     convert: str
     bits: str
     element: str  #: lane {i} of {x}, where the lane is a known number
-    near: int = 0  #: elements of so many vectors, at known distances, are taken from these vectors
     anywhere: bool = False  #: whether a vector may lie anywhere in memory, not only at multiples of its width
     #: whether a vector wider than the widest access is several of them
     joins: bool = False
@@ -282,13 +280,11 @@ _OPENCL_VECTORS = Vectors(
     load="vload{lanes}(0, {pointer})",
     store="vstore{lanes}({x}, 0, {pointer})",
     aligned="*({scope} {type}*)({pointer})",
-    alignment_attribute=" __attribute__((aligned({bytes})))",
     widest_access=128,  # CL_DEVICE_MEM_BASE_ADDR_ALIGN is that of long16 at least
     splat="({type})({x})",
     convert="convert_{type}({x})",
     bits="as_{type}({x})",
     element="{x}.s{i:x}",
-    near=4,
     widens_twice=True,  # of products and shifts of convert_long4(uint4), NVIDIA's compiler extends the sign
 )
 
@@ -367,7 +363,6 @@ OPENCL_OF_CPUS = replace(
         load="vector_at({scope} const, {type}, {pointer})",
         store="vector_at({scope}, {type}, {pointer}) = {x}",
         convert="__builtin_convertvector({x}, {type})",  # PoCL's functions do it lane by lane
-        near=4,
         anywhere=True,
         keeps_whole=True,
         preamble=_VECTORS_ANYWHERE,
@@ -459,7 +454,6 @@ CUDA = Dialect(
         load="load_vector<{lanes}>({pointer})",
         store="store_vector({x}, {pointer})",
         aligned="*({type}*)({pointer})",
-        alignment_attribute=" __attribute__((aligned({bytes})))",
         widest_access=16,
         splat="{type}({x})",
         convert="convert<{type}>({x})",
@@ -467,7 +461,6 @@ CUDA = Dialect(
         choose="choose({c}, {a}, {b})",
         element="{x}.s[{i}]",
         lane="{x}.s[{i}]",
-        near=4,
         joins=True,
         load_aligned="load_aligned<{lanes}>({pointer})",
         preamble=_cuda("vectors"),

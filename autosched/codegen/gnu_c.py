@@ -93,7 +93,6 @@ def gnu_c(register_bytes: int, fuses: bool = False) -> Dialect:
         load="({type})*(const {type}_at *)({pointer})",
         store="*({type}_at *)({pointer}) = {x}",
         aligned="*({type}_at *)({pointer})",
-        alignment_attribute=" __attribute__((aligned({bytes})))",
         widest_access=register_bytes,
         load_aligned="({type})*(const {type}_at *)({pointer})",
         splat="{type}_of({x})",
@@ -108,7 +107,6 @@ def gnu_c(register_bytes: int, fuses: bool = False) -> Dialect:
         element="{x}[{i}]",
         lane="{x}[{i}]",
         halves=("((const {type}_at *)&{x})[0]", "((const {type}_at *)&{x})[1]"),
-        near=4,
         keeps_whole=True,
         anywhere=True,
     )

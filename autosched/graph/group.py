@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
 from autosched.ir.simplify import always_equal
-from autosched.ir.visit import post_order, reads
+from autosched.ir.visit import needed_first, post_order, reached, reads
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, Graph, IterVar, Operation, PlaceholderOp, Tensor
 
@@ -42,16 +42,7 @@ class Group:
     is_closed: bool = False
 
     def depends_on(self, other: Group) -> bool:
-        seen: set[Group] = set()
-        waiting = [self]
-        while waiting:
-            g = waiting.pop()
-            if g is other:
-                return True
-            if g not in seen:
-                seen.add(g)
-                waiting.extend(g.needs)
-        return False
+        return any(g is other for g in reached([self], lambda g: g.needs))
 
 
 def groups_of(outputs: Iterable[Tensor]) -> list[Group]:
@@ -173,31 +164,18 @@ class _Grouping:
     # -- a whole kernel ---------------------------------------------------------------------------
     def _complete(self, g: Group) -> None:
         """Add what is cloned, and the parts of scans."""
-        needed: dict[Operation, None] = {}
-        waiting = list(g.ops)
-        while waiting:
-            op = waiting.pop()
-            needed[op] = None
-            if isinstance(op, ScanOp):
-                waiting += [part for part, of in self.parts.items() if of is op and part not in needed]
-            for t in op.input_tensors:
-                inner = t.op not in self.home and not isinstance(t.op, PlaceholderOp)
-                if inner and t.op not in needed:
-                    waiting.append(t.op)
+
+        def further(op: Operation) -> list[Operation]:
+            parts = [part for part, of in self.parts.items() if of is op] if isinstance(op, ScanOp) else []
+            inner = (t.op for t in op.input_tensors if t.op not in self.home)
+            return [*parts, *(x for x in inner if not isinstance(x, PlaceholderOp))]
+
+        needed = {*reached(g.ops, further)}
         g.ops = [op for op in self.graph.ops if op in needed]
 
 
 def _in_order(groups: Sequence[Group]) -> list[Group]:
-    order: dict[Group, None] = {}
-    stack = [(g, False) for g in reversed(groups)]
-    while stack:
-        g, expanded = stack.pop()
-        if expanded:
-            order[g] = None
-        elif g not in order:
-            stack.append((g, True))
-            stack.extend((x, False) for x in groups if x in g.needs and x not in order)
-    return list(order)
+    return needed_first(groups, lambda g: [x for x in reversed(groups) if x in g.needs])
 
 
 # -- what a body says -----------------------------------------------------------------------------

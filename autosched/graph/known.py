@@ -16,7 +16,7 @@ import numpy as np
 from autosched.ir.expr import Expr, const, is_const, variables
 from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import simplify
-from autosched.ir.visit import contains, rebuild, substitute
+from autosched.ir.visit import contains, reached, rebuild, substitute
 from autosched.te.reference import reference
 from autosched.te.tensor import ComputeOp, Graph, PlaceholderOp, Tensor
 
@@ -44,15 +44,7 @@ def inputs_of(t: Tensor) -> list[Tensor]:
 
 def depends_on(t: Tensor, some: Container[Tensor]) -> bool:
     """Whether a tensor is one of these, or is computed from one. Looks no further than the first that it finds."""
-    waiting, seen = [t], {t}
-    while waiting:
-        x = waiting.pop()
-        if x in some:
-            return True
-        new = [i for i in x.op.input_tensors if i not in seen]
-        seen.update(new)
-        waiting += new
-    return False
+    return any(x in some for x in reached([t], lambda x: x.op.input_tensors))
 
 
 def evaluated(t: Tensor, constants: Constants) -> Array | None:

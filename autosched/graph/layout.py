@@ -20,7 +20,7 @@ from autosched.graph.fold import (
 from autosched.graph.model import Graph
 from autosched.graph.rewriting import Changes, rewritten
 from autosched.ir.expr import Expr, is_const, make, variables
-from autosched.ir.visit import reads, rewrite
+from autosched.ir.visit import reached, reads, rewrite
 from autosched.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 
 #: the dimension of channels in ONNX's operators over images
@@ -46,12 +46,8 @@ def channels_last(graph: Graph) -> Graph:
                 weights = weights_of(op, graph.constants)
                 if weights is not None and op.axis[_CHANNELS].var in weights.args:
                     seeds.append(op)
-    region: set[Operation] = set()
-    while seeds:
-        op = seeds.pop()
-        if op not in region and isinstance(op, ComputeOp):
-            region.add(op)
-            seeds += near[op]
+    aligned = reached(seeds, lambda op: near[op] if isinstance(op, ComputeOp) else ())
+    region: set[Operation] = {op for op in aligned if isinstance(op, ComputeOp)}
     orders = {op: (0, *range(2, len(op.axis)), _CHANNELS) for op in region - fixed}
     return rewritten(graph, Changes(layouts=orders)) if orders else graph
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from autosched.graph.model import Graph, Step, restored, tensors_of
 from autosched.ir.expr import Expr, make
 from autosched.ir.simplify import Analyzer
-from autosched.ir.visit import reads, rewrite, substitute
+from autosched.ir.visit import needed_first, reads, rewrite, substitute
 from autosched.te.extern import ExternOp
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
@@ -111,19 +111,12 @@ class Rewriter:
     def _needed(self, wanted: Iterable[Tensor]) -> list[Operation]:
         """The operations behind some tensors up to those that are given, producers first."""
         given, bodies = self._changes.reads, self._changes.bodies
-        order: list[Operation] = []
-        done: set[Operation] = set()
-        stack: list[tuple[Operation, bool]] = [(t.op, False) for t in wanted if t not in given]
-        while stack:
-            op, expanded = stack.pop()
-            if expanded:
-                order.append(op)
-            elif op not in done:
-                done.add(op)
-                stack.append((op, True))
-                read = op.input_tensors if op not in bodies else [e.value for b in bodies[op] for e in reads(b)]
-                stack.extend((t.op, False) for t in read if t not in given)
-        return order
+
+        def needs(op: Operation) -> list[Operation]:
+            read = op.input_tensors if op not in bodies else [e.value for b in bodies[op] for e in reads(b)]
+            return [t.op for t in read if t not in given][::-1]
+
+        return needed_first([t.op for t in wanted if t not in given][::-1], needs)
 
 
 def permuted(t: Tensor, order: Sequence[int]) -> Read:

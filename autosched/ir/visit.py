@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeVar
 
 from autosched.ir.bits import reinterpret
 from autosched.ir.dtype import INT32, INT64
@@ -22,6 +23,45 @@ from autosched.ir.expr import (
     variables,
 )
 from autosched.ir.node import remembered
+
+T = TypeVar("T", bound=Hashable)
+
+
+def reached(first: Iterable[T], further: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """Things, those that `further` gives of each, and so on: each once, before it is asked where it leads.
+
+    >>> sorted(reached([4], lambda n: [n - 1, n // 2] if n else []))
+    [0, 1, 2, 3, 4]
+    """
+    waiting = list(first)
+    seen = set(waiting)
+    while waiting:
+        x = waiting.pop()
+        yield x
+        for y in further(x):
+            if y not in seen:
+                seen.add(y)
+                waiting.append(y)
+
+
+def needed_first(wanted: Iterable[T], needs: Callable[[T], Iterable[T]]) -> list[T]:
+    """Things and all that they need, each after what it needs.
+
+    >>> needed_first(["cake"], lambda x: {"cake": ["dough", "icing"], "dough": ["flour"]}.get(x, []))
+    ['flour', 'dough', 'icing', 'cake']
+    """
+    order: list[T] = []
+    seen: set[T] = set()
+    stack = [(x, False) for x in reversed(list(wanted))]
+    while stack:
+        x, is_ready = stack.pop()
+        if is_ready:
+            order.append(x)
+        elif x not in seen:
+            seen.add(x)
+            stack.append((x, True))
+            stack += [(y, False) for y in reversed(list(needs(x)))]
+    return order
 
 
 def post_order(roots: Expr | Iterable[Expr]) -> list[Expr]:
@@ -80,13 +120,7 @@ def needed_by_both(e: Expr) -> list[Expr]:
     """What an `if_then_else` needs whichever side it takes, arguments first."""
 
     def needed(side: Expr) -> set[Expr]:
-        seen, waiting = {side}, [side]
-        while waiting:
-            node = waiting.pop()
-            new = {*(node.args[:1] if node.op == "if_then_else" else node.args)} - seen
-            seen |= new
-            waiting += new
-        return seen
+        return {*reached([side], lambda e: e.args[:1] if e.op == "if_then_else" else e.args)}
 
     _, then, otherwise = e.args
     both = needed(then) & needed(otherwise)

@@ -116,8 +116,6 @@ def _partition_for(loop: For, an: Analyzer, around: _Around) -> Stmt:
         around = replace(around, items=around.items | {loop.var})
     if loop.kind in ("serial", "parallel"):
         loop = tighten(loop, an, around.items)
-        if is_const(loop.extent, 1):  # numbers tell more of the guards inside once it is gone
-            return _partition(simplify_stmt(loop, an), an, around)
     elif loop.kind in ("unroll", "vectorize") and not loop.masked:
         return _written_out(loop, an, around)
     with inside_loop(loop, an):

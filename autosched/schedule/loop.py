@@ -25,6 +25,7 @@ from autosched.ir.expr import (
 )
 from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import Analyzer, simplify
+from autosched.ir.visit import reached
 from autosched.te.tensor import ComputeOp, IterVar, Tensor
 
 if TYPE_CHECKING:
@@ -311,15 +312,8 @@ def _walks_over(s: Schedule, stage: Stage, an: Analyzer) -> set[IterVar] | None:
 
 def _reads(reader: Stage, stage: Stage) -> Iterator[Expr]:
     """The reads of a stage that each point of its reader needs."""
-    waiting, seen = list(reader.body), set[Expr]()
-    while waiting:
-        e = waiting.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        if e.op == "read" and e.value in stage.op.outputs:
-            yield e
-        waiting += e.args[:1] if e.op in CHOICES else e.args
+    needed = reached(reader.body, lambda e: e.args[:1] if e.op in CHOICES else e.args)
+    return (e for e in needed if e.op == "read" and e.value in stage.op.outputs)
 
 
 def _gone_over(stage: Stage, reader: Stage, read: Expr, an: Analyzer) -> set[IterVar] | None:

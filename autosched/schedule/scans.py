@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from autosched.errors import Illegal, ScheduleError
 from autosched.ir.expr import Expr, variables
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, reached
 from autosched.schedule.loop import Attach, Loop
 from autosched.te.scan import ScanOp
 from autosched.te.tensor import IterVar, Tensor
@@ -51,16 +51,10 @@ class Scans:
         """The scan in whose step this stage must be computed: it depends on the state, or is an update."""
         if not self.stages:
             return None
-        waiting, seen = [stage], {stage}
-        while waiting:
-            x = waiting.pop()
+        for x in reached([stage], lambda x: () if isinstance(x.op, ScanOp) else self.s.reads(x)):
             kind, scan = self._of_part.get(x.tensor, ("", None))
             if kind == "update" or (kind == "state" and x is not stage):
                 return scan
-            if not isinstance(x.op, ScanOp):
-                more = [y for y in self.s.reads(x) if y not in seen]
-                seen.update(more)
-                waiting += more
         return None
 
     def follows_time(self, stage: Stage, axis: IterVar) -> bool:

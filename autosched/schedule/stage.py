@@ -14,7 +14,7 @@ from autosched.ir.expr import Expr, as_expr
 from autosched.ir.index_bits import without_bits
 from autosched.ir.node import remembered
 from autosched.ir.stmt import THREAD_TAGS
-from autosched.ir.visit import reads
+from autosched.ir.visit import reached, reads
 from autosched.schedule.loop import SCOPES, TAILS, Attach, Fetch, Fuse, InitNest, Loop, Split
 from autosched.schedule.primitive import PRIMITIVES
 from autosched.schedule.primitives.loops import LoopPrimitives
@@ -350,24 +350,14 @@ class Relatives:
     def all_readers(self, s: Schedule, stage: Stage) -> list[Stage]:
         """The same with those that read them, and so on."""
         self._refresh(s)
-        found, waiting = set[Stage](), [stage]
-        while waiting:
-            new = [x for x in self._readers.get(waiting.pop(), ()) if x not in found]
-            found.update(new)
-            waiting += new
+        found = {*reached(self._readers.get(stage, ()), lambda x: self._readers.get(x, ()))}
         return [x for x in s.stages if x in found]
 
     def needed(self, s: Schedule, stage: Stage) -> set[Stage]:
         """The stages that this one reads, those that they read, and so on."""
         self._refresh(s)
         if stage not in self._needed:
-            found, waiting = set[Stage](), s.reads(stage)
-            while waiting:
-                x = waiting.pop()
-                if x not in found:
-                    found.add(x)
-                    waiting += s.reads(x)
-            self._needed[stage] = found
+            self._needed[stage] = {*reached(s.reads(stage), s.reads)}
         return self._needed[stage]
 
     def inside(self, s: Schedule, host: Loop | Stage) -> list[Stage]:

@@ -13,7 +13,8 @@ from autosched.ir.expr import OPS, Expr, const, is_const, is_index, var, variabl
 from autosched.ir.node import remembered
 from autosched.ir.ops import CHOICES, ORDERS
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import contains, post_order, substitute
+from autosched.ir.visit import contains, post_order, reached, substitute
+from autosched.schedule.primitives.place import users_through_inlining
 from autosched.schedule.primitives.storage import region_of
 from autosched.schedule.stage import Stage
 from autosched.space.constraints import MAX_VECTOR_BYTES
@@ -270,16 +271,7 @@ def recomputed_by_pixel(stage: Stage) -> float:
 
 def _indices_outside_reads(body: tuple[Expr, ...]) -> Iterator[Expr]:
     """The index expressions in some expressions that are no place of a read."""
-    waiting, seen = list(body), set[Expr]()
-    while waiting:
-        e = waiting.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        if is_index(e):
-            yield e
-        elif e.op != "read":
-            waiting += e.args
+    return filter(is_index, reached(body, lambda e: () if is_index(e) or e.op == "read" else e.args))
 
 
 def asked_positions(stage: Stage) -> list[Expr]:
@@ -290,19 +282,7 @@ def asked_positions(stage: Stage) -> list[Expr]:
 @while_unchanged
 def readers(stage: Stage) -> list[Stage]:
     """The stages that read it in loops of their own, in order."""
-    s = stage.schedule
-    found: dict[Stage, None] = {}
-    waiting, seen = s.consumers(stage)[::-1], set[Stage]()
-    while waiting:
-        reader = waiting.pop()
-        if reader in seen:
-            continue
-        seen.add(reader)
-        if reader.attach.kind == "inline":
-            waiting += s.consumers(reader)[::-1]
-        else:
-            found[reader] = None
-    return list(found)
+    return users_through_inlining(stage.schedule, stage)
 
 
 def is_inner(stage: Stage) -> bool:

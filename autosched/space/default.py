@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from autosched.ir.expr import OPS, Expr, const, floordiv, floormod, is_const, is_index, var, variables
 from autosched.ir.ops import CHOICES
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import post_order, reached, substitute
 from autosched.schedule.loop import Loop, leaf_extents
 from autosched.schedule.schedule import Schedule, create_schedule
 from autosched.schedule.stage import Stage
@@ -327,15 +327,9 @@ def _asks(stage: Stage, axes: Sequence[IterVar]) -> bool:
     asked = {a.var for a in axes}
     for body, at in bodies(stage):
         inside = {v for v in at if variables(at[v]) & asked} if at else asked
-        waiting, seen = list(body), set(body)
-        while waiting:
-            e = waiting.pop()
+        for e in reached(body, lambda e: () if e.op == "read" else e.args):
             if e.op in CHOICES and variables(e.args[0]) & inside and is_index(e.args[0]):
                 return True
-            if e.op != "read":
-                new = [a for a in dict.fromkeys(e.args) if a not in seen]  # what is shared is looked at once
-                waiting += new
-                seen.update(new)
     return False
 
 

@@ -34,7 +34,7 @@ from autosched.ir.expr import (
 from autosched.ir.functions import FunctionOf
 from autosched.ir.node import Unique, fresh, order
 from autosched.ir.printer import checked_name
-from autosched.ir.visit import post_order
+from autosched.ir.visit import needed_first, post_order
 from autosched.te.reduction import REDUCTIONS
 
 #: An expression nested deeper than this is refused: compiling it would exhaust Python's stack.
@@ -509,17 +509,7 @@ class Graph:
 
     @staticmethod
     def of(outputs: Iterable[Tensor]) -> Graph:
-        order: list[Operation] = []
-        done: set[Operation] = set()
-        stack: list[tuple[Operation, bool]] = [(t.op, False) for t in reversed(list(outputs))]
-        while stack:
-            op, expanded = stack.pop()
-            if expanded:
-                order.append(op)
-            elif op not in done:
-                done.add(op)
-                stack.append((op, True))
-                stack.extend((t.op, False) for t in reversed(op.input_tensors))
+        order = needed_first((t.op for t in outputs), lambda op: [t.op for t in op.input_tensors])
         consumers: dict[Operation, list[Operation]] = {op: [] for op in order}
         for op in order:
             for t in op.input_tensors:

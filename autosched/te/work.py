@@ -8,7 +8,7 @@ from math import prod
 
 from autosched.ir.evaluate import evaluate
 from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, reached
 from autosched.te.reduction import REDUCTIONS, Reduction
 from autosched.te.tensor import ComputeOp, Graph, Operation, PlaceholderOp, Tensor
 
@@ -120,14 +120,7 @@ def _read_whole(op: Operation) -> Iterator[Tensor]:
 
 def _always(body: Sequence[Expr]) -> Iterator[Expr]:
     """The expressions that are evaluated for each point, whichever way choices go."""
-    stack, seen = list(body), set()
-    while stack:
-        e = stack.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        yield e
-        stack += e.args[:1] if OPS[e.op].kind == "choice" else e.args
+    return reached(body, lambda e: e.args[:1] if OPS[e.op].kind == "choice" else e.args)
 
 
 def _product(lengths: Sequence[Expr], sizes: Mapping[str, int]) -> int | None:

@@ -24,20 +24,20 @@ LLVM = Target.parse("llvm -threads=2").with_limits(
 )
 
 
-def planned(*args: Tensor, structure: str = "SSRSRS", **choices: object) -> Plan:
+def planned(*args: Tensor, **choices: object) -> Plan:
     """What the rules for CPUs make of a program as it stands."""
-    return _finished(create_schedule(list(args)).with_choices(choices), structure)
+    return _finished(create_schedule(list(args)).with_choices(choices))
 
 
 def planned_written_out(*args: Tensor, **choices: object) -> Plan:
     """What they make of one whose sums of few terms are written out first."""
     s = create_schedule(list(args)).with_choices(choices)
     write_out_stencils(s)
-    return _finished(s, "SSRSRS")
+    return _finished(s)
 
 
-def _finished(s: Schedule, structure: str) -> Plan:
-    plan = Plan(s, LLVM, structure)
+def _finished(s: Schedule) -> Plan:
+    plan = Plan(s, LLVM)
     Walk(plan, cpu_rules()).finish()
     return plan
 

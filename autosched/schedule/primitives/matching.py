@@ -21,7 +21,7 @@ from autosched.ir.expr import Expr, compare, const, is_const
 from autosched.ir.iter_map import Digit, Inversion, NoIterMap
 from autosched.ir.prove import is_integer_index
 from autosched.ir.simplify import Analyzer, simplify
-from autosched.ir.visit import post_order
+from autosched.ir.visit import needed_first, post_order
 from autosched.schedule import scans
 from autosched.schedule.kinds import computed, starts_anew
 from autosched.schedule.loop import Fuse, Loop, Split
@@ -81,16 +81,7 @@ class Match:
 
 def _needed(inversion: Inversion, digits: list[Digit]) -> list[Expr]:
     """The sources of these digits, and of those that sums among them are made of, which come first."""
-    found: dict[Expr, None] = {}
-
-    def visit(source: Expr) -> None:
-        for _, d in inversion.sums.get(source, ()):
-            visit(d.source)
-        found.setdefault(source)
-
-    for d in digits:
-        visit(d.source)
-    return list(found)
+    return needed_first((d.source for d in digits), lambda x: [d.source for _, d in inversion.sums.get(x, ())])
 
 
 def matching_axes(s: Schedule, stage: Stage, producer: Stage, action: str) -> Match:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import Illegal, ScheduleError
-from autosched.ir.visit import post_order
+from autosched.ir.visit import post_order, reached
 from autosched.schedule import kinds as K
 from autosched.schedule import scans
 from autosched.schedule.following import follows
@@ -154,10 +154,20 @@ def _read_first(s: Schedule, stage: Stage) -> set[Stage]:
 
 
 def users_through_inlining(s: Schedule, stage: Stage) -> list[Stage]:
-    users: list[Stage] = []
-    for user in s.consumers(stage):
-        users += users_through_inlining(s, user) if user.attach.kind == "inline" else [user]
-    return users
+    """The stages that read it in loops of their own, in order."""
+    found: dict[Stage, None] = {}
+    seen: set[Stage] = set()
+    waiting = s.consumers(stage)[::-1]
+    while waiting:
+        user = waiting.pop()
+        if user in seen:
+            continue
+        seen.add(user)
+        if user.attach.kind == "inline":
+            waiting += s.consumers(user)[::-1]
+        else:
+            found[user] = None
+    return list(found)
 
 
 def lies_under(user: Stage, consumer: Stage, loop: Loop) -> bool:
@@ -476,15 +486,8 @@ class Group:
     def stages(self) -> list[Stage]:
         """The members, producers first: what the outputs need, down to the inputs."""
         s = self._schedule
-        found: set[Stage] = set()
-        pending = list(self._outputs)
-        while pending:
-            stage = pending.pop()
-            if stage in found or (stage in self._inputs and not self._include_inputs):
-                continue
-            found.add(stage)
-            if stage not in self._inputs:
-                pending.extend(s.reads(stage))
+        found = {*reached(self._outputs, lambda x: () if x in self._inputs else s.reads(x))}
+        found -= set() if self._include_inputs else {*self._inputs}
         return [x for x in s.stages if x in found and not x.is_placeholder]
 
     def compute_at(self, parent: Any, scope: Any) -> Group:

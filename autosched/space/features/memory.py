@@ -26,7 +26,7 @@ from autosched.ir.node import order
 from autosched.ir.poly import Poly
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Allocate, Buffer, For, Prefetch, Stmt, children
-from autosched.ir.visit import contains, post_order, rebuild, substitute
+from autosched.ir.visit import contains, post_order, rewrite, substitute
 from autosched.lowering.bounds import interval
 from autosched.space.features.sites import Access, Nest, Site, of_the_last, product, ratio, total
 from autosched.target import Target
@@ -286,14 +286,14 @@ class Footprints:
 
 def _without_clamps(index: Expr) -> Expr:
     """Of each clamp the side that moves, and of what is wrapped around a border the side that is not."""
-    done: dict[Expr, Expr] = {}
-    for e in post_order(index):
-        args = tuple(done[a] for a in e.args)
+
+    def side(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
         moving = [a for a in args if any(v.value.role not in ("size", "knob") for v in variables(a))]
         inside = [a for a in args[1:] if all(x.op != "floormod" for x in post_order(a))] if e.op == "select" else moving
         clamp = e.op in ("min", "max", "select") and len(inside) == 1
-        done[e] = inside[0] if clamp else rebuild(e, args) if args else e
-    return done[index]
+        return inside[0] if clamp else None
+
+    return rewrite(index, side)
 
 
 def _digit_of(index: Expr) -> tuple[Expr, Expr] | None:

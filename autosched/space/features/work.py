@@ -28,7 +28,7 @@ from autosched.ir.expr import (
 from autosched.ir.ops import CHOICES, ORDERS
 from autosched.ir.simplify import Analyzer
 from autosched.ir.stmt import Buffer, For
-from autosched.ir.visit import conjuncts, contains, post_order, rebuild, substitute
+from autosched.ir.visit import conjuncts, contains, post_order, rebuild, rewrite, substitute
 from autosched.lowering.interior import wraps
 from autosched.space.features.memory import Machine, is_looked_up
 from autosched.space.features.registers import registers_of
@@ -346,12 +346,12 @@ def _in_one_block(load: Expr, loop: For, an: Analyzer, widest: int) -> Expr:
 def unclamped(index: Expr, v: Expr, an: Analyzer | None = None) -> Expr:
     """An index as it is away from the borders: of a clamp, the side that moves with `v`; of a place on a ring, which
     `an` tells, the place before it wraps."""
-    done: dict[Expr, Expr] = {}
-    for e in post_order(index):
-        args = tuple(done[a] for a in e.args)
+
+    def side(e: Expr, args: tuple[Expr, ...]) -> Expr | None:
         moving = [a for a in args if v in variables(a)]
         clamp = e.op in ("min", "max") and len(moving) == 1
         choice = e.op in CHOICES
         ring = e.op == "floormod" and an is not None and wraps(e, an, roughly=True) is not None
-        done[e] = moving[0] if clamp else args[1] if choice else args[0] if ring else rebuild(e, args) if args else e
-    return done[index]
+        return moving[0] if clamp else args[1] if choice else args[0] if ring else None
+
+    return rewrite(index, side)

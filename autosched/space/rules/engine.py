@@ -42,7 +42,6 @@ class Plan:
 
     s: Schedule
     target: Target
-    structure: str  #: of tiles: S for a level of all spatial loops, R for one of all reduce loops, outermost first
     done: dict[Stage, str] = field(default_factory=dict)
     why: dict[Stage, str] = field(default_factory=dict)
     hosts: dict[Stage, Stage] = field(default_factory=dict)  #: a contraction -> the stage its tiles are stored to

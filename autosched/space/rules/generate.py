@@ -29,10 +29,6 @@ from autosched.space.space import SearchSpace, template_space, with_default
 from autosched.space.workload import Template, Workload
 from autosched.target import Target
 
-#: Ansor's structure of tiles on CPUs.
-CPU_STRUCTURE = "SSRSRS"
-#: Ansor's structure of tiles on GPUs: work-groups, virtual threads, work-items, and what each has.
-GPU_STRUCTURE = "SSSRRSRS"
 #: Sketches that the rules may make of one workload.
 MAX_SKETCHES = 1024
 
@@ -117,11 +113,10 @@ def gpu_rules() -> tuple[Rule, ...]:
     )
 
 
-def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str | None = None) -> Template:
+def generated(target: Target, rules: Sequence[Rule | str] = ()) -> Template:
     """The template that applies rules, given ones before those for the kind of target."""
     own = cpu_rules() if target.is_cpu else gpu_rules()
     asked = (*(load_rule(r) if isinstance(r, str) else r for r in rules), *own)
-    levels = structure or (CPU_STRUCTURE if target.is_cpu else GPU_STRUCTURE)
 
     def walk(s: Schedule, target: Target) -> Walk:
         if target.is_cpu:
@@ -134,7 +129,7 @@ def generated(target: Target, rules: Sequence[Rule | str] = (), structure: str |
         both_ways.read_once(s)
         if target.is_cpu:
             inline.compute_maps_together(s)
-        plan = Plan(s, target, levels)
+        plan = Plan(s, target)
         if target.is_cpu:
             inline.compute_terms(plan)
         return Walk(plan, asked)

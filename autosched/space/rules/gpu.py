@@ -41,10 +41,11 @@ elements                for i: for j: C[i, j] = ..      ->  a work-group for eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autosched.ir.expr import Expr, compare, const, floormod
+from autosched.ir.visit import reached
 from autosched.schedule.stage import Loop, Stage
 from autosched.space import analysis
 from autosched.space.analysis import length
@@ -114,7 +115,13 @@ def launched_steps(plan: Plan, stage: Stage) -> None:
     if stage.is_injective and len(places) > 1:
         _in_patches(plan, stage, places)
         return
-    bind_elements(plan.s, stage, (1,) if analysis.adds_up_rows(stage) else LANES, places)
+    _items(plan, stage, LANES, places)
+
+
+def _items(plan: Plan, stage: Stage, lanes: Sequence[int], loops: Sequence[Loop] | None = None) -> None:
+    """A work-item for each vector of results, which writes out short reductions."""
+    # Vectors of sums of rows would take each lane from a row of its own.
+    bind_elements(plan.s, stage, (1,) if analysis.adds_up_rows(stage) else lanes, loops)
     if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
         for x in stage.reduce_loops:
             stage.unroll(x)
@@ -262,17 +269,12 @@ def _add_up(plan: Plan, stage: Stage, host: Stage, row: Loop) -> None:
 
 def row_reductions(stage: Stage) -> bool:
     """Whether it is computed from reductions of the same rows, as a softmax is."""
-    seen, waiting = {stage}, [stage]
-    while waiting:
-        for a in analysis.accesses(waiting.pop()):
-            source = stage.schedule.stage(a.tensor)
-            if source in seen or source.is_placeholder or source.is_output or analysis.is_opaque(source):
-                continue
-            seen.add(source)
-            if source.reduce_axis and 0 < len(source.axis) < len(stage.axis) and reduces_rows(source):
-                return True
-            waiting.append(source)
-    return False
+
+    def sources(x: Stage) -> Iterator[Stage]:
+        found = (stage.schedule.stage(a.tensor) for a in analysis.accesses(x))
+        return (y for y in found if not (y.is_placeholder or y.is_output or analysis.is_opaque(y)))
+
+    return any(0 < len(x.axis) < len(stage.axis) and reduces_rows(x) for x in reached([stage], sources))
 
 
 @rule(when=lambda plan, stage: stage.is_injective and len(stage.axis) > 1 and row_reductions(stage))
@@ -327,12 +329,7 @@ def own_kernel(plan: Plan, stage: Stage) -> None:
         stage.bind(block, "blockIdx.x")
         stage.bind(item, "threadIdx.x")
         return
-    # Vectors of sums of rows would take each lane from a row of its own.
-    apart = analysis.adds_up_rows(stage)
-    bind_elements(plan.s, stage, (1,) if apart else _lanes(stage.axis))
-    if analysis.has_fewer(stage.reduce_axis, analysis.MAX_WINDOW + 1):
-        for x in stage.reduce_loops:
-            stage.unroll(x)
+    _items(plan, stage, _lanes(stage.axis))
 
 
 def _is_image(plan: Plan, stage: Stage) -> bool:

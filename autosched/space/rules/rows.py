@@ -12,7 +12,7 @@ same elements as their neighbours are written out together, so that those are lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -21,7 +21,7 @@ from autosched.ir.dtype import DType
 from autosched.ir.expr import Expr, is_const, is_index, variables
 from autosched.ir.ops import CHOICES
 from autosched.ir.simplify import simplify
-from autosched.ir.visit import post_order, substitute
+from autosched.ir.visit import post_order, reached, substitute
 from autosched.schedule.stage import Loop, Stage
 from autosched.space import analysis
 from autosched.space.analysis import Access, long_lanes, powers
@@ -107,17 +107,13 @@ def _is_plane(stage: Stage, axis: IterVar) -> bool:
 
 def _is_made_of_rows(plan: Plan, stage: Stage) -> bool:
     """Whether an element needs a reduction over a long row of its own, in stages that are not settled yet, too."""
-    waiting, seen = [stage], {stage}
-    while waiting:
-        for a in analysis.accesses(waiting.pop()):
-            source = plan.s.stage(a.tensor)
-            if source in seen or source.is_placeholder or not any(map(variables, a.indices)):
-                continue
-            if source.reduce_axis and not analysis.has_fewer(source.reduce_axis, LONG_ROW):
-                return True
-            seen.add(source)
-            waiting.append(source)
-    return False
+
+    def sources(x: Stage) -> Iterator[Stage]:
+        moving = (a for a in analysis.accesses(x) if any(map(variables, a.indices)))
+        return (y for y in map(plan.s.stage, (a.tensor for a in moving)) if not y.is_placeholder)
+
+    reductions = (x.reduce_axis for x in reached([stage], sources) if x.reduce_axis)
+    return any(not analysis.has_fewer(axes, LONG_ROW) for axes in reductions)
 
 
 def runs(stage: Stage) -> list[list[IterVar]]:
@@ -334,18 +330,16 @@ def in_vectors(
 
 def _asks_along_rows(stage: Stage) -> bool:
     """Whether what is read, or computed, is another thing near the ends of rows, in stages along the same rows, too."""
-    waiting, seen = [stage], {stage}
-    while waiting:
-        reader = waiting.pop()
+
+    def sources(x: Stage) -> Iterator[Stage]:
+        along = (a.tensor for a in analysis.accesses(x) if a.is_contiguous(x.axis[-1]))
+        return (y for y in map(x.schedule.stage, along) if y.is_injective)
+
+    for reader in reached([stage], sources):
         if not reader.axis or is_decided_by(reader, reader.axis[-1]):
             return bool(reader.axis)
-        for a in analysis.accesses(reader):
-            if None in a.steps(reader.axis[-1]):
-                return True
-            source = reader.schedule.stage(a.tensor)
-            if source not in seen and source.is_injective and a.is_contiguous(reader.axis[-1]):
-                seen.add(source)
-                waiting.append(source)
+        if any(None in a.steps(reader.axis[-1]) for a in analysis.accesses(reader)):
+            return True
     return False
 
 

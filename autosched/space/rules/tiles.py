@@ -304,7 +304,8 @@ class _Tiling:
         host, axes = self.host, list(self.host.axis)
         panel, column = host.split(axes[self.vector], factor=self.width, tail=self._tail(self.register.vector))
         rows = self.rows
-        self.blocked = self._may_block() and self.plan.choose(self.stage, "levels", ["SSRRS", "SSRSRS"]) == "SSRSRS"
+        may_block = self.depth >= LONG  # then cutting the reduction, too, may pay
+        self.blocked = may_block and self.plan.choose(self.stage, "levels", ["SSRRS", "SSRSRS"]) == "SSRSRS"
         if self.blocked:
             rows = self.rows * self.knob("inner", powers(2, 16))  # type: ignore[operator]
         tile, row = host.split(axes[self.row], factor=rows, tail=self._tail(self.register.row))
@@ -330,10 +331,6 @@ class _Tiling:
         """Whole tiles where every operand can be filled up; else the last tile moves back to end at the edge."""
         exact = all(not a.mentions(axis) or a.dimension(axis) is not None for a in self.reads)
         return "guard" if exact else "shift_inwards"
-
-    def _may_block(self) -> bool:
-        """Whether cutting the reduction, too, may pay: the structure has it, and the reduction is long."""
-        return "RSR" in self.plan.structure and self.depth >= LONG
 
     def _sum_loops(self) -> None:
         """Reduce loops around the sums of a tile, which are written out."""

@@ -16,7 +16,8 @@ from autosched.ir.dtype import BOOL
 from autosched.ir.expr import Expr, const, floordiv, floormod, logical_and, logical_not, logical_or, make
 from autosched.ir.poly import Monomial, Poly, common_type, join
 from autosched.ir.prove import is_integer_index
-from autosched.ir.visit import post_order, rebuild
+from autosched.ir.visit import rebuild
+from autosched.ir.visit import rewrite as rewritten
 
 if TYPE_CHECKING:
     from autosched.tvm.arith.analyzer import Analyzer
@@ -29,12 +30,7 @@ _OTHER = {"min": "max", "max": "min"}
 
 def rewrite(e: Expr, an: Analyzer) -> Expr:
     """Return `e` with every rule applied once to each of its parts, from the leaves up."""
-    new: dict[Expr, Expr] = {}
-    for node in post_order(e):
-        args = tuple(new[a] for a in node.args)
-        same = all(a is b for a, b in zip(args, node.args, strict=True))
-        new[node] = _apply(node if same else rebuild(node, args), an)
-    return new[e]
+    return rewritten(e, lambda node, args: _apply(rebuild(node, args) if args else node, an))
 
 
 def _apply(e: Expr, an: Analyzer) -> Expr:

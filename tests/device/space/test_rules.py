@@ -171,12 +171,9 @@ def test_finished_sums_are_stored_by_the_epilogue() -> None:
     assert [x.kind for x in plan.s["out"].loops][-1] == "vectorize"
 
 
-def test_the_structure_of_tiles_is_a_parameter() -> None:
-    def levels(structure):
-        return planned(*product(k=1024), structure=structure).s.choices_seen.get("c_levels")
-
-    assert levels("SSRSRS") == ("SSRRS", "SSRSRS")
-    assert levels("SSRRS") is None
+def test_a_long_reduction_may_be_cut_too() -> None:
+    assert planned(*product(k=1024)).s.choices_seen["c_levels"] == ("SSRRS", "SSRSRS")
+    assert "c_levels" not in planned(*product(k=16)).s.choices_seen
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
