@@ -312,7 +312,9 @@ FUNCTIONS = [
     ),
     each("math.special", [of("float32", -INF, -0.0, 4)], lambda a: te.pow(a, 0.5), of("float32", INF, 0, 2)),
     each("math.special", [of("float32", -INF, -0.0, 4)], lambda a: te.pow(a, -0.5), of("float32", 0, INF, 0.5)),
-    each("math.special", [of("float32", -INF, -0.0, NAN, 3)], lambda a: te.pow(a, 3), of("float32", -INF, 0, NAN, 27)),
+    each(
+        "math.special", [of("float32", -INF, -0.0, NAN, 3)], lambda a: te.pow(a, 3), of("float32", -INF, -0.0, NAN, 27)
+    ),
     each(
         "math.special", [of("float32", -INF, 0, 2**-70, 2)], lambda a: te.pow(a, -2), of("float32", 0, INF, INF, 0.25)
     ),
