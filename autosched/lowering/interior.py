@@ -32,7 +32,7 @@ from autosched.lowering.simplify_stmt import bind_loop
 SMALL = 4
 #: Values of a relaxed variable, at most, of which each is tried.
 MOST_VALUES = 1024
-#: A size that is not known, for what pays where it is large.
+#: A size or knob that is not known, for what pays where it is large.
 LARGE = 4096
 
 
@@ -228,9 +228,9 @@ def wraps(e: Expr, an: Analyzer, *, roughly: bool = False) -> int | None:
 
 
 def _are_few(some: Poly, others: Poly, an: Analyzer) -> bool:
-    """Whether some are at most a quarter as many as others, for sure or where sizes are large."""
+    """Whether some are at most a quarter as many as others, for sure or where sizes and knobs are large."""
     more = others - some * 4
-    if more.constant is None and all(v.value.role == "size" for v in more.variables):
+    if more.constant is None and not any(map(_is_of_a_loop, more.variables)):
         return bool(evaluate([more.expr()], dict.fromkeys(more.variables, LARGE))[0] >= 0)
     return an.prove_nonneg(more)
 
