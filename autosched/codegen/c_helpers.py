@@ -25,6 +25,15 @@ _INTEGER = {
     "popcount": "{f} {t} popcount_{n}({t} a) {{ return {popcount}(({u})a); }}",
     "clz": "{f} {t} clz_{n}({t} a) {{ return {clz}; }}",
 }
+#: of vectors, in whose registers it counts pairs, then fours, then bytes; `{every}` has one bit in each byte
+_COUNTED = """\
+{f} {t} popcount_{n}({t} counted) {{
+  {u} a = ({u})counted;
+  a -= a >> 1 & {every} * 0x55;
+  a = (a & {every} * 0x33) + (a >> 2 & {every} * 0x33);
+  a = (a + (a >> 4)) & {every} * 0x0f;
+  return ({t})(a * {every} >> {bits} - 8);
+}}"""
 _SIGNED = {
     "abs": "{f} {t} abs_{n}({t} a) {{ return [[a < 0 ? ({t})-({u})a : a]]; }}",
     "shr": "{f} {t} shr_{n}({t} a, {t} b) {{ return a >> (({u})b < {bits} ? b : {bits} - 1); }}",
@@ -57,8 +66,6 @@ _FLOAT = {
   const {t} s = {exp}([[a < 0 ? a : -a]]);
   return ([[a < 0 ? s : {one}]]) / ({one} + s);
 }}""",
-    # gcc makes a square root of it in vectors, which is something else of -inf and of -0
-    "pow_half": "{f} {t} pow_half_{n}({t} a) {{ return a == -{inf} ? {inf} : {sqrt}(a) + 0; }}",
     # exact: see `formulas`. OpenCL's quotient may be a little too small, too. This and the next two serve vectors, too
     "fmod": """\
 {f} {t} fmod_{n}({t} a, {t} b) {{
@@ -84,7 +91,6 @@ _FLOAT = {
 }
 _CALLED = {
     "sigmoid": ("exp",),
-    "pow_half": ("sqrt",),
     "fmod": ("abs", "trunc", "copysign"),
     "floormod": ("fmod", "copysign"),
     "floordiv": ("fmod", "floor", "copysign"),
@@ -162,7 +168,7 @@ static __attribute__((noinline, cold)) {t} {name}({mask} is_rare, {t} usual, {pa
 }}"""
 _TAKEN = "{f} {t} {name}({parameters}) {{ return {value}; }}"
 _COMBINED = "{f} {t} {name}({v} v) {{ return {value}; }}"
-_UNARY = frozenset(("abs", "popcount", "clz", "sigmoid", "pow_half"))
+_UNARY = frozenset(("abs", "popcount", "clz", "sigmoid"))
 _PREDICATES = frozenset(op for op, info in OPS.items() if op.startswith("is") and info.kind == "math")
 
 
@@ -360,10 +366,13 @@ class Helpers:
             called = _CALLED.get(op, ())
             words |= {f: self.math(f, of, 2 if f in ("copysign", "fmod") else 1) for f in called}
             words |= self._remainder_words(of) if op == "fmod" else {}
-        words["inf"] = self._dialect.infinity
         words["clz"] = self._dialect.clz.format(x=f"({words['u']})a", bits=of.bits)
         words |= {"popcount": self._dialect.popcount, "one": self._number("1", of), "half": self._number("0.5", of)}
-        return self._define(op, words["t"], table[op], words, of.lanes)
+        template = table[op]
+        if op == "popcount" and of.lanes > 1:
+            words["every"] = f"({self._dialect.types[f'uint{of.bits}']})0x{(1 << of.bits) // 255:x}"
+            template = _COUNTED
+        return self._define(op, words["t"], template, words, of.lanes)
 
     def _number(self, x: str, of: DType) -> str:
         """A number as a value of a type."""
@@ -374,7 +383,7 @@ class Helpers:
         vectors = self._dialect.vectors
         if vectors is None or not vectors.keeps_whole:
             return False
-        if op in ("min", "max") or (of.is_integer and (op == "abs" or op in c_divisions.TEMPLATES)):
+        if op in ("min", "max", "popcount") or (of.is_integer and (op == "abs" or op in c_divisions.TEMPLATES)):
             return True
         return of.is_float and op in ("sigmoid", "floordiv", "floormod") and vectors.formulas
 

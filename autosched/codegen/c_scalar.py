@@ -40,7 +40,7 @@ from autosched.codegen.index_range import IndexRanges
 from autosched.codegen.legalize import HALF_EMULATED, HALF_NATIVE, legal
 from autosched.errors import BuildError
 from autosched.ir.dtype import INT32, DType, dtype
-from autosched.ir.expr import OPS, Expr, is_const, is_index, variables
+from autosched.ir.expr import OPS, Expr, is_index, variables
 from autosched.ir.ops import CHOICES, COMPARISONS
 from autosched.ir.ranges import RULES, Interval, of_type
 from autosched.ir.stmt import Buffer
@@ -396,8 +396,6 @@ def _math(x: Expressions, e: Expr) -> Code:
     ctype, half = args[0].ctype, x.half(e.dtype)
     if e.op == "reinterpret":
         name = x.helpers.reinterpret(e.dtype, e.args[0].dtype, half, x.half(e.args[0].dtype))
-    elif e.op == "pow" and is_const(e.args[1], 0.5) and x.dialect.vectors is None:
-        return x.typed(x.function(x.helpers.name("pow_half", ctype), ctype, args[0]), e.dtype)
     elif e.op == "nextafter" and half is not None:
         return x.function(x.helpers.next_half(half, e.dtype), ctype, *args)
     else:

@@ -427,6 +427,13 @@ def _min_max(v: VectorExpressions, e: Expr) -> Code:
     return Code(f"{v.x.helpers.name(e.op, a.ctype)}({a.text}, {b.text})", ATOM, a.ctype)
 
 
+def _bits(v: VectorExpressions, e: Expr) -> Code:
+    if not v.d.register_bytes:
+        raise NotVector
+    (a,) = v.operands(e)
+    return Code(f"{v.x.helpers.name(e.op, a.ctype)}({a.text})", ATOM, a.ctype)
+
+
 def _neg(v: VectorExpressions, e: Expr) -> Code:
     if not e.dtype.is_float:
         return v.wrapped(e)
@@ -567,6 +574,7 @@ _VECTOR: dict[str, Callable[[VectorExpressions, Expr], Code]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "bitand", "bitor", "bitxor"), _arithmetic),
     **dict.fromkeys(("truncdiv", "truncmod", "floordiv", "floormod"), _division),
     **dict.fromkeys(("min", "max"), _min_max),
+    **dict.fromkeys(("popcount", "clz"), _bits),
     "neg": _neg,
     "abs": _abs,
     **dict.fromkeys(("bitnot", "shl"), VectorExpressions.wrapped),

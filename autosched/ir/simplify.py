@@ -16,6 +16,7 @@ from autosched.ir.dtype import BOOL, INT32, INT64
 from autosched.ir.expr import Expr, cast, const, is_const, is_index, likely, make, variables
 from autosched.ir.ops import COMPARISONS
 from autosched.ir.poly import Poly, common_type, join
+from autosched.ir.powers import known_power
 from autosched.ir.prove import DIFFERENCES, Prover, is_integer_index
 from autosched.ir.visit import conjuncts, post_order, rebuild
 
@@ -289,7 +290,8 @@ class Analyzer(Prover):
             return self._comparison(e.op, args[0], args[1])
         if e.op == "likely":
             return likely(args[0])
-        return rebuild(e, args)
+        simple = rebuild(e, args)
+        return known_power(simple) if e.op == "pow" else simple
 
     def _comparison(self, op: str, x: Expr, y: Expr) -> Expr:
         a, b = self.poly(x), self.poly(y)

@@ -32,6 +32,8 @@ from autosched.lowering.simplify_stmt import bind_loop
 SMALL = 4
 #: Values of a relaxed variable, at most, of which each is tried.
 MOST_VALUES = 1024
+#: A size or knob that is not known, for what pays where it is large.
+LARGE = 4096
 
 
 @dataclass(slots=True)
@@ -164,17 +166,21 @@ def questions(body: Stmt, an: Analyzer) -> Iterable[_Question]:
 
 
 def _clamp(e: Expr, an: Analyzer) -> _Question | None:
-    """The question of a `min` or `max`, answered by the side that varies most; of a choice, by its condition."""
+    """The question of a `min` or `max` of which one side varies with all the loops of the other, answered by that one,
+    or by the other where that is nearly everywhere: `max(20 - x, 0)` by 0. That of a choice, by its condition."""
     if e.dtype.lanes > 1:
         return None
     if e.op in ("min", "max") and E.is_index(e):
         a, b = e.args
-        loops = [sum(v.value.role in ("loop", "thread") for v in E.variables(x)) for x in (a, b)]
-        if loops[0] == loops[1]:
+        loops = [set(filter(_is_of_a_loop, E.variables(x))) for x in (a, b)]
+        if not (loops[0] < loops[1] or loops[1] < loops[0]):  # borders of one would lie anywhere in the other
             return None
         kept, other = (a, b) if loops[0] > loops[1] else (b, a)
-        difference = an.poly(kept) - an.poly(other)
-        return _Question(e, kept, [difference if e.op == "max" else -difference])
+        ahead = (an.poly(kept) - an.poly(other)) * (1 if e.op == "max" else -1)
+        low, high = (an.extreme(ahead, sorted(loops[0] | loops[1], key=order), largest=x) for x in (False, True))
+        if low is not None and high is not None and _are_few(high + 1, -low, an):
+            return _Question(e, other, [-ahead])
+        return _Question(e, kept, [ahead])
     if e.op in CHOICES and E.is_index(e.args[0]):
         parts = conjuncts(e.args[0])
         holds = [an.inequalities(c) for c in parts]
@@ -202,7 +208,7 @@ def wraps(e: Expr, an: Analyzer, *, roughly: bool = False) -> int | None:
     knobs have their least values."""
     if e.op != "floormod" or e.dtype.lanes > 1 or not E.is_index(e):
         return None
-    loops = [v for v in E.variables(e.args[0]) if v.value.role in ("loop", "thread")]
+    loops = list(filter(_is_of_a_loop, E.variables(e.args[0])))
     a, d = map(an.poly, e.args)
     ends = [an.extreme(a, loops, largest=x) for x in (False, True)]
     if roughly:
@@ -216,10 +222,21 @@ def wraps(e: Expr, an: Analyzer, *, roughly: bool = False) -> int | None:
         over, under = high + 1 - d * (first + 1), d * (first + 1) - low
         all_of_them = high + 1 - low
         for times, others in ((first, over), (first + 1, under)):
-            few = all_of_them.constant is None and others.constant is not None
-            if few or an.prove_nonneg(all_of_them - others * 4):
+            if _are_few(others, all_of_them, an):
                 return times
     return None
+
+
+def _are_few(some: Poly, others: Poly, an: Analyzer) -> bool:
+    """Whether some are at most a quarter as many as others, for sure or where sizes and knobs are large."""
+    more = others - some * 4
+    if more.constant is None and not any(map(_is_of_a_loop, more.variables)):
+        return bool(evaluate([more.expr()], dict.fromkeys(more.variables, LARGE))[0] >= 0)
+    return an.prove_nonneg(more)
+
+
+def _is_of_a_loop(v: Expr) -> bool:
+    return v.value.role in ("loop", "thread")
 
 
 def _with_least_knobs(p: Poly, an: Analyzer) -> Poly:

@@ -24,6 +24,7 @@ from autosched.ir.stmt import (
     Let,
     Produce,
     Stmt,
+    Store,
     all_expressions,
     children,
     expressions,
@@ -347,8 +348,13 @@ def _tiles(body: Stmt, span: Span, an: Analyzer) -> dict[tuple[Poly, int], dict[
 
 def _scalar_border(body: Stmt, span: Span, kept: frozenset[Expr] = frozenset()) -> Stmt:
     """`body` for the border, which runs rarely and should be short: unrolled loops, and vector loops that the
-    questions mention, become serial loops, to be cut in turn. Masked vectors stay, and those that are `kept`."""
-    asked = frozenset(v for node in span.answers for v in asked_of(node)) - kept
+    questions mention, become serial loops, to be cut in turn. Masked vectors stay, those that are `kept`, and those of
+    which questions change values alone: lanes ask them all at once."""
+    far = _places(body)
+    asked = frozenset(
+        v for node in span.answers if node.op not in ("min", "max") or node in far for v in asked_of(node)
+    )
+    asked -= kept
 
     def scalar(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "unroll" and _asks(s, span):
@@ -360,6 +366,15 @@ def _scalar_border(body: Stmt, span: Span, kept: frozenset[Expr] = frozenset()) 
         return s
 
     return map_stmt(body, on_stmt=scalar)
+
+
+def _places(body: Stmt) -> set[Expr]:
+    """All that decides where memory is accessed, and what is run at all."""
+    found = [s.condition for s in walk(body) if isinstance(s, If)]
+    found += [x for s in walk(body) if isinstance(s, Store) for x in s.indices]
+    for e in post_order(all_expressions(body)):
+        found += e.args if e.op == "load" else e.args[:1] if e.op in CHOICES else ()
+    return set(post_order(found))
 
 
 def _lanes_outside(body: Stmt, span: Span) -> Stmt:

@@ -12,6 +12,7 @@ from autosched import te
 from autosched.ir import expr as ir
 from autosched.ir.attached import attach
 from autosched.ir.expr import Expr
+from autosched.ir.powers import repeated
 from autosched.te.numpy_calls import NAMES
 from autosched.te.tensor import Tensor
 from autosched.topi.elementwise import sign_of
@@ -76,7 +77,7 @@ def _sign(x: Expr) -> Expr:
 
 def _power(a: Expr, b: Expr) -> Expr:
     if b.op == "const" and float(b.value).is_integer() and 0 <= b.value <= 64:
-        return _repeated(a, int(b.value))
+        return repeated(a, int(b.value))
     if a.dtype.is_float:
         if b.op == "const" and b.value == 0.5:
             return _MATH["sqrt"](a)
@@ -84,17 +85,6 @@ def _power(a: Expr, b: Expr) -> Expr:
             return te.const(1.0, a.dtype) / a
         return _MATH["power"](a, b)
     refuse("an integer to a power that is not known", "integers have no such function", "x.astype(float) ** y")
-
-
-def _repeated(a: Expr, n: int) -> Expr:
-    """A power by squaring."""
-    if n == 0:
-        return te.const(1, a.dtype)
-    half = _repeated(a, n // 2) if n > 1 else te.const(1, a.dtype)
-    square = half * half if n > 1 else half
-    if n == 1:
-        return a
-    return square * a if n % 2 else square
 
 
 def _bits(ints: Callable[[Expr, Expr], Expr], truths: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:

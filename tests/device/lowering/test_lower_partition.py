@@ -507,6 +507,29 @@ def test_ends_of_a_choice_keep_their_vectors() -> None:
     check_against_reference([a, out], s, "llvm", [np.random.default_rng(1).random((6, 64), "float32")])
 
 
+@pytest.mark.parametrize("n", [96, te.var("n")], ids=str)
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_what_depends_on_the_distance_to_a_border_keeps_its_vectors(n: int | Expr, lanes: int) -> None:
+    """The nearest border may be one of rows or of columns: which is no border of a loop. Where both are far, nothing
+    depends on them, and near one, lanes have values of their own, but load neighbours."""
+    a = te.placeholder((n, n), name="a")
+
+    def sponge(y: Expr, x: Expr) -> Expr:
+        away = te.min(te.min(y, n - 1 - y), te.min(x, n - 1 - x))
+        return a[y, x] * te.max(4 - away, 0).astype("float32")
+
+    out = te.compute((n, n), sponge, name="out")
+    s = create_schedule(out)
+    band, _ = s[out].split("y", factor=4)
+    s[out].vectorize(s[out].split("x", factor=lanes, tail="shift_inwards")[1])
+    s[out].parallel(band)
+    found = stores(s, [a, out], "llvm")
+    if n == 96:  # of any length, a row may be shorter than a vector
+        assert {x.value.dtype.lanes for x in found} == {lanes}
+    assert any("cast" not in {e.op for e in post_order(x.value)} for x in found)
+    check_against_reference([a, out], s, "llvm", [np.random.default_rng(1).random((96, 96), "float32")])
+
+
 def test_a_loop_that_turns_out_to_run_once_leaves_its_guards_to_numbers() -> None:
     """There is one block of columns where up to 4 are asked for. With its number known, so are the lanes of the last
     tile, and no vector is taken apart."""

@@ -311,6 +311,15 @@ FUNCTIONS = [
         "math.special", [of("float32", 2, NAN, 1, 0), of("float32", 0, 0, NAN, -1)], te.pow, of("float32", 1, 1, 1, INF)
     ),
     each("math.special", [of("float32", -INF, -0.0, 4)], lambda a: te.pow(a, 0.5), of("float32", INF, 0, 2)),
+    each("math.special", [of("float32", -INF, -0.0, 4)], lambda a: te.pow(a, -0.5), of("float32", 0, INF, 0.5)),
+    each(
+        "math.special", [of("float32", -INF, -0.0, NAN, 3)], lambda a: te.pow(a, 3), of("float32", -INF, -0.0, NAN, 27)
+    ),
+    each(
+        "math.special", [of("float32", -INF, 0, 2**-70, 2)], lambda a: te.pow(a, -2), of("float32", 0, INF, INF, 0.25)
+    ),
+    each("math.special", [of("float16", 6, 300)], lambda a: te.pow(a, 2), of("float16", 36, INF)),
+    each("math.special", [of("float32", NAN, 2)], lambda a: te.pow(a, 0), of("float32", 1, 1)),
     each("math.special", [of("float32", 0, 4, -1)], te.rsqrt, of("float32", INF, 0.5, NAN)),
 ]
 

@@ -13,6 +13,7 @@ from autosched.ir import expr as ir
 from autosched.ir.dtype import DType
 from autosched.ir.dtype import dtype as to_dtype
 from autosched.ir.expr import Expr, is_const
+from autosched.ir.powers import repeated
 from autosched.te.tensor import Tensor
 from autosched.topi.arguments import accumulator, broadcast_shapes
 from autosched.topi.elementwise import elementwise, stretched
@@ -231,7 +232,7 @@ def _power(base: Expr, exponent: Expr) -> Expr:
     if base.dtype.is_integer and exponent.dtype.is_integer:
         return _whole_power(base, exponent)
     if exponent.op == "const" and exponent.value in (1, 2, 3):
-        return ir.cast(base.dtype, reduce(lambda a, b: a * b, [base] * int(exponent.value)))
+        return repeated(base, int(exponent.value))
     of = base.dtype if base.dtype.is_float else exponent.dtype
     return ir.cast(base.dtype, te.power(base.astype(of), exponent.astype(of)))
 
