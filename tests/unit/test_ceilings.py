@@ -13,7 +13,7 @@ LINES = {module: path.read_text(encoding="utf-8").count("\n") for module, path i
 #: packages that a compiler and tuner could do without
 OUTSIDE_THE_CORE = ("tvm", "topi", "testing", "raw", "simulate", "tracing", "html", "exporting")
 
-LINES_OF_ALL, LINES_OF_THE_CORE, FILES, DEFERRED_IMPORTS = 135_950, 88_950, 697, 37
+LINES_OF_ALL, LINES_OF_THE_CORE, FILES, DEFERRED_IMPORTS = 136_400, 89_150, 701, 37
 #: files of more than 600 lines, functions of more than 60
 LONG_FILES: tuple[str, ...] = ()
 LONG_FUNCTIONS = (
