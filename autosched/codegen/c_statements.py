@@ -13,7 +13,6 @@ from autosched.codegen.c_vector import VectorExpressions
 from autosched.codegen.c_vector_memory import array_alignment
 from autosched.codegen.dialects import NotVector
 from autosched.codegen.lanes import as_ramp, lane_of, piece_of
-from autosched.codegen.pocl import divides_now_and_then
 from autosched.codegen.together import Interleaved, interleaved
 from autosched.codegen.widths import lane_bytes, widest
 from autosched.errors import BuildError
@@ -131,9 +130,9 @@ class Statements:
 
     def _hints(self, s: S.For) -> None:
         """A loop that partitioning cut off runs a few times, and vectors of it or copies of what is around take most of
-        the time that compiling takes. Of others, vectors would be wrong."""
+        the time that compiling takes."""
         d = self.x.dialect
-        if d.no_vectors and (s.ragged or divides_now_and_then(s)):
+        if d.no_vectors and s.ragged:
             self.line(d.no_vectors)
         if d.no_copies and any(isinstance(inner, S.For) and inner.ragged for inner in S.walk(s)):
             self.line(d.no_copies)

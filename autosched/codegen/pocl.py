@@ -1,4 +1,4 @@
-"""Kernels spelled so that PoCL 3.0 compiles them right: those with barriers, and loops that it must not vectorize.
+"""Kernels with barriers, spelled so that PoCL 3.0 compiles them right.
 
 PoCL runs the work-items of a group in loops of its own, one loop for each region between barriers. Version 3.0, which
 pip installs, gets such regions wrong. The macros of `PREAMBLE` part them for PoCL and mean nothing elsewhere.
@@ -22,13 +22,11 @@ pip installs, gets such regions wrong. The macros of `PREAMBLE` part them for Po
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from autosched.codegen.gcc import MAY_LEAVE_OUT
 from autosched.ir.calls import touches_memory
-from autosched.ir.expr import Expr, is_const, logical_not, variables
+from autosched.ir.expr import logical_not
 from autosched.ir.stmt import (
     Allocate,
     Barrier,
@@ -39,12 +37,9 @@ from autosched.ir.stmt import (
     Seq,
     Stmt,
     While,
-    children,
-    expressions,
     seq,
     walk,
 )
-from autosched.ir.visit import post_order
 
 #: the scope of a barrier that only PoCL needs
 POCL = "pocl"
@@ -144,30 +139,3 @@ def _always_runs(s: For) -> bool:
 
 def _is_conditional(s: Stmt) -> bool:
     return any(isinstance(x, If | While) or (isinstance(x, For) and not _always_runs(x)) for x in walk(s))
-
-
-_DIVISIONS = ("div", "floordiv", "floormod", "truncdiv", "truncmod")
-
-
-def divides_now_and_then(loop: For) -> bool:
-    """Whether an iteration asks a condition about a quotient that is the same in all of them, by what may be 0.
-
-    for j: y[j] = x[j] > 0 ? x[j] : x[i % n]   ->   `vectorize(disable)`
-
-    A vector of iterations computes it once, which the LLVM of PoCL 3.0 does only where the first one needs it. The
-    others take whatever there is.
-    """
-    bound = {s.var for s in walk(loop) if isinstance(s, For | Let)}
-    return any(
-        e.op in _DIVISIONS
-        and not (e.dtype.is_float or is_const(e.args[1]) or variables(e) & bound or touches_memory(e))
-        for e in post_order(list(_now_and_then(loop.body, False)))
-    )
-
-
-def _now_and_then(s: Stmt, inside: bool) -> Iterator[Expr]:
-    """The expressions that are evaluated under a condition, `inside` of one or of their own."""
-    for e in expressions(s):
-        yield from [e] if inside else (a for x in post_order(e) if x.op in MAY_LEAVE_OUT for a in x.args[1:])
-    for child in children(s):
-        yield from _now_and_then(child, inside or isinstance(s, If))

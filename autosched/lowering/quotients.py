@@ -5,23 +5,25 @@
                                                      for k in n: C[q] += ..
 
 A processor takes as long to divide as for ten or twenty additions. Compilers leave a division by what might be 0 where
-it is, under its conditions; here x//0 is 0, so it may be computed anywhere.
+it is, under its conditions; here x//0 is 0, so it may be computed anywhere. Where a condition is asked for each lane of
+a vector, the LLVM of PoCL 3.0 computes it only if the first one needs it, and the others take whatever there is.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from autosched.ir.expr import Expr, is_const, is_index, var, variables
+from autosched.ir.calls import touches_memory
+from autosched.ir.expr import Expr, is_const, var, variables
 from autosched.ir.stmt import For, Launch, Let, Stmt, While, all_expressions, children, walk, with_children
-from autosched.ir.visit import contains, post_order, rewrite
+from autosched.ir.visit import post_order, rewrite
 from autosched.lowering.simplify_stmt import replace_exprs
 
-_DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
+_DIVISIONS = ("div", "floordiv", "floormod", "truncdiv", "truncmod")
 
 
 def name_quotients(s: Stmt) -> Stmt:
-    """Each index divided by what is no number is computed before the loops in which it stays the same.
+    """Each integer divided by what is no number is computed before the loops in which it stays the same.
 
     Those of sizes alone are computed in the outermost loop, so that kernels and tasks need not be handed them.
     """
@@ -57,4 +59,5 @@ def _repeated(s: Stmt) -> tuple[Expr, ...]:
 
 
 def _is_slow(e: Expr) -> bool:
-    return e.op in _DIVISIONS and is_index(e) and not is_const(e.args[1]) and not contains(e, "load", "call")
+    is_integer = e.op in _DIVISIONS and not e.dtype.is_float and e.dtype.lanes == 1
+    return is_integer and not is_const(e.args[1]) and not touches_memory(e)

@@ -59,7 +59,7 @@ WITHOUT_COUNTERPART = frozenset(
 #: built-in passes that may be left out: without `vectorize` and `unroll`, such loops are plain loops
 OPTIONAL = tuple(
     "simplify partition share_storage simplify_flat vectorize stop_when_settled keep_truths_in_bytes unroll "
-    "align_streams simplify_last patterns name_quotients".split()
+    "align_streams simplify_last patterns".split()
 )
 
 _UNROLL = {"auto_max_step": 0, "auto_max_depth": 8, "auto_max_extent": 0, "explicit_unroll": True}
