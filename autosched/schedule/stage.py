@@ -204,6 +204,10 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
     def op(self) -> Operation:
         return self.tensor.op
 
+    def name_of(self, tensor: Tensor) -> str:
+        """The name of one of its tensors, which another operation of the program may have, after that of the stage."""
+        return self.name + tensor.name.removeprefix(tensor.op.name)
+
     @property
     def is_injective(self) -> bool:
         """Whether each element is computed from single elements, without a reduction."""

@@ -89,7 +89,7 @@ def cache_write(s: Schedule, stage: Stage, scope: str = "global", keep_loops: bo
         body = [_with_short_indices(e) for e in body]
     for guard in guards:
         body = [guarded(e, substitute(guard, to_cache)) for e in body]
-    op = ComputeOp(f"{stage.op.name}.{scope}", [a.extent for a in axes], axes, body)
+    op = ComputeOp(f"{stage.name}.{scope}", [a.extent for a in axes], axes, body)
     cache = s.insert_stage(op.output_tensor, stage, scope)
     cache.former = stage.former_of(dict(zip(stage.reduce_axis, reduce_axes, strict=True)))
     place = tuple(map(leaf_positions(stage).__getitem__, spatial))
@@ -129,7 +129,7 @@ def _cache_keeping_loops(s: Schedule, stage: Stage, scope: str) -> Any:
     mapping = {a.var: b.var for a, b in again.items()}
     axes, reduce_axes = ([again[a] for a in of] for of in (stage.axis, stage.reduce_axis))
     body = tuple(rebased(e, mapping, reduce_axes) for e in stage.body)
-    op = ComputeOp(f"{stage.tensor.name}.{scope}", [a.extent for a in axes], axes, body)
+    op = ComputeOp(f"{stage.name_of(stage.tensor)}.{scope}", [a.extent for a in axes], axes, body)
     cache = s.insert_stage(op.output_tensor, stage, scope)
     cache.attach = stage.attach
     cache.former = stage.former_of({a: again[a] for a in stage.reduce_axis})
@@ -211,7 +211,7 @@ def cache_read(
         raise Illegal(f"{name} is not cast to one type wherever it is read", "cast=False")
     axes = [IterVar(f"ax{i}", d) for i, d in enumerate(tensor.shape)]
     body = cast_to(to, make("read", tensor.dtype, tuple(a.var for a in axes), tensor))
-    op = ComputeOp(f"{tensor.name}.{scope}", tensor.shape, axes, (body,))
+    op = ComputeOp(f"{s.stage(tensor).name_of(tensor)}.{scope}", tensor.shape, axes, (body,))
     cache = s.insert_stage(op.output_tensor, min(users, key=s.stages.index), scope)
     one = None if only is None else found[only]
     for user in users:
@@ -303,7 +303,7 @@ def _taken_off(stage: Stage, factor: Expr, times: int) -> tuple[Tensor, tuple[Ex
     mapping = {a.var: b.var for a, b in zip((*kept, *stage.reduce_axis), (*axes, *steps), strict=True)}
     term = cast_to("int32", substitute(factor, mapping)) * const(times, "int32")
     body = make("reduce", INT32, (term, const(True)), stage.body[0].value.over(steps))
-    op = ComputeOp(f"{stage.op.name}.offset", [a.extent for a in axes], axes, (body,))
+    op = ComputeOp(f"{stage.name}.offset", [a.extent for a in axes], axes, (body,))
     return op.output_tensor, tuple(a.var for a in kept)
 
 
@@ -375,7 +375,7 @@ def rfactor(s: Schedule, stage: Stage, reduce_loop: Any, factor_axis: int = 0) -
         for e, nothing in zip(sources, identity, strict=True):
             e = if_then_else(logical_and(*here), e, nothing) if here else e
             partial.append(if_then_else(condition, e, nothing))
-    op = ComputeOp(f"{stage.op.name}.rf", [a.extent for a in axes], axes, partial)
+    op = ComputeOp(f"{stage.name}.rf", [a.extent for a in axes], axes, partial)
     factored = s.insert_stage(op.output_tensor, before=stage)
     factored.former = stage.former_of({x.root: a for x, a in left.items() if x.root is not None})
 

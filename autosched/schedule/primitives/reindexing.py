@@ -46,7 +46,7 @@ def reindex(s: Schedule, stage: Stage, operand: Any) -> Tensor:
     axes = [IterVar(a.name, a.extent) for a in kept]
     begins = {a.var: b.var + a.min for a, b in zip(kept, axes, strict=True)}
     body = make("read", read.dtype, tuple(substitute(i, begins) for i in place), read.value)
-    op = ComputeOp(f"{read.value.name}.reindex", [a.extent for a in axes], axes, (body,))
+    op = ComputeOp(f"{s.stage(read.value).name_of(read.value)}.reindex", [a.extent for a in axes], axes, (body,))
     copy = s.insert_stage(op.output_tensor, stage).tensor
     again = make("read", read.dtype, tuple(a.var - a.min for a in kept), copy)
     stage.body = tuple(rewrite(e, lambda x, args: again if x is read else None) for e in stage.body)

@@ -129,7 +129,7 @@ def running_reduction(s: Schedule, stage: Stage) -> Any:
 
 def _scan(s: Schedule, stage: Stage, run: Run, places: Sequence[IterVar]) -> ScanOp:
     """The recurrence, with the stages of its parts, before the stage."""
-    name, times, reduction = f"{stage.op.name}.running", run.axis.extent, stage.body[0].value
+    name, times, reduction = f"{stage.name}.running", run.axis.extent, stage.body[0].value
     types = [e.dtype for e in stage.body]
     begin = reduction.parts(stage.body[0].args)[2] or reduction.identity(types)
     states = PlaceholderOp(f"{name}.state", (times, *(a.extent for a in places)), types).outputs

@@ -398,13 +398,13 @@ class Region:
             return False
         return all(a <= c and d <= b for (a, b), (c, d) in zip(self.ranges, other.ranges, strict=True))
 
-    def padded(self) -> ComputeOp:
-        """A copy of all places in the ranges."""
+    def padded(self, name: str) -> ComputeOp:
+        """A copy of all places in the ranges, named after the source."""
         axes = [IterVar(f"ax{d}", const(last - first + 1)) for d, (first, last) in enumerate(self.ranges)]
         places = [simplify(a.var + first) for a, (first, _) in zip(axes, self.ranges, strict=True)]
         indices = [i if w is None else substitute(w, {_PLACE: i}) for i, w in zip(places, self.wraps, strict=True)]
         body = make("read", self.source.dtype, tuple(indices), self.source)  # as they are: `region_of` knows them again
-        return ComputeOp(f"{self.source.op.name}.padded", [a.extent for a in axes], axes, [body])
+        return ComputeOp(f"{name}.padded", [a.extent for a in axes], axes, [body])
 
 
 def region_of(e: Expr, own: Mapping[Expr, IterVar]) -> Region | None:
@@ -511,7 +511,7 @@ def _read_padded(s: Schedule, stage: Stage, regions: Mapping[Expr, Region]) -> d
         made = region_of(x.body[0], {a.var: a for a in x.axis})
         if made is not None and made.covers(whole) and _starts_there(made, x):
             copy, ranges = x.tensor, made.ranges
-    tensor = s.insert_stage(whole.padded().output_tensor, stage).tensor if copy is None else copy
+    tensor = s.insert_stage(whole.padded(s.stage(whole.source).name).output_tensor, stage).tensor if copy is None else copy
     return {
         e: make(
             "read", e.dtype, tuple(simplify(i - first) for i, (first, _) in zip(r.places, ranges, strict=True)), tensor
@@ -554,7 +554,7 @@ def _padding(stage: Stage, e: Expr) -> tuple[ComputeOp, tuple[Expr, ...]] | None
     value = rewrite(if_then_else(condition, element, e.args[2]), lambda x, _: places.get(x))
     if variables(value) & own.keys():
         return None
-    return ComputeOp(f"{source.op.name}.padded", [a.extent for a in axes], axes, [value]), tuple(indices)
+    return ComputeOp(f"{stage.schedule.stage(source).name}.padded", [a.extent for a in axes], axes, [value]), tuple(indices)
 
 
 class StoragePrimitives:

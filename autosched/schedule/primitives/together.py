@@ -60,7 +60,7 @@ def reduce_together(s: Schedule, stage: Stage, others: Sequence[Any]) -> list[Te
     body = [
         make("reduce", t, (*sources, *conditions), Reduction(combiner, tuple(over), i)) for i, t in enumerate(types)
     ]
-    op = ComputeOp(f"{stage.op.name}.all", [a.extent for a in axes], axes, body)
+    op = ComputeOp(f"{stage.name}.all", [a.extent for a in axes], axes, body)
     s.insert_stage(op.output_tensor, first)
     for x, t in zip(parts, op.outputs, strict=True):
         x.define(x.axis, (), (make("read", t.dtype, tuple(a.var for a in x.axis), t),))
@@ -85,7 +85,7 @@ def compute_together(s: Schedule, stage: Stage, others: Sequence[Any]) -> list[T
         _may_compute_together(s, parts, x)
     axes = [IterVar(a.name, a.extent, "spatial", a.min) for a in stage.axis]
     body = [substitute(x.body[0], {a.var: b.var for a, b in zip(x.axis, axes, strict=True)}) for x in parts]
-    op = ComputeOp(f"{stage.op.name}.all", stage.tensor.shape, axes, body)
+    op = ComputeOp(f"{stage.name}.all", stage.tensor.shape, axes, body)
     made = s.insert_stage(op.output_tensor, max(parts, key=s.stages.index))
     later = {y for x in parts for y in s.consumers(x, deep=True)}
     before, after = s.stages[: s.stages.index(made)], s.stages[s.stages.index(made) :]
@@ -190,7 +190,7 @@ def separate_reduction(s: Schedule, stage: Stage, reduce_loop: Any, factor: int 
         to[last.var] = shared.var + others[0].var * factor
     args = tuple(substitute(e, to) for e in terms)
     op = ComputeOp(
-        f"{stage.op.name}.first",
+        f"{stage.name}.first",
         [a.extent for a in axes],
         axes,
         [make("reduce", e.dtype, args, e.value.over(others)) for e in stage.body],
