@@ -511,10 +511,11 @@ def _read_padded(s: Schedule, stage: Stage, regions: Mapping[Expr, Region]) -> d
         made = region_of(x.body[0], {a.var: a for a in x.axis})
         if made is not None and made.covers(whole) and _starts_there(made, x):
             copy, ranges = x.tensor, made.ranges
-    tensor = s.insert_stage(whole.padded(s.stage(whole.source).name).output_tensor, stage).tensor if copy is None else copy
+    if copy is None:
+        copy = s.insert_stage(whole.padded(s.stage(whole.source).name).output_tensor, stage).tensor
     return {
         e: make(
-            "read", e.dtype, tuple(simplify(i - first) for i, (first, _) in zip(r.places, ranges, strict=True)), tensor
+            "read", e.dtype, tuple(simplify(i - first) for i, (first, _) in zip(r.places, ranges, strict=True)), copy
         )
         for e, r in regions.items()
     }
@@ -554,7 +555,8 @@ def _padding(stage: Stage, e: Expr) -> tuple[ComputeOp, tuple[Expr, ...]] | None
     value = rewrite(if_then_else(condition, element, e.args[2]), lambda x, _: places.get(x))
     if variables(value) & own.keys():
         return None
-    return ComputeOp(f"{stage.schedule.stage(source).name}.padded", [a.extent for a in axes], axes, [value]), tuple(indices)
+    name = f"{stage.schedule.stage(source).name}.padded"
+    return ComputeOp(name, [a.extent for a in axes], axes, [value]), tuple(indices)
 
 
 class StoragePrimitives:
