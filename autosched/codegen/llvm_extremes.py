@@ -10,6 +10,7 @@ which has the same value, the outer choice asks nothing of the inner one.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ class Extremes:
         found = self._extreme(condition, a, b)
         if found is not None:
             self._chosen[result.ref] = found
+
+    def of_a_number(self, condition: Value, a: Value, b: Value) -> tuple[str, Value, Value] | None:
+        """Of a choice that drops a NaN for a number, the intrinsic that is the same, its value and the number; None for
+        all others. LLVM knows what it does with a NaN, also of what it sees through memory."""
+        found = self._extreme(condition, a, b)
+        number = None if found is None else found.of_nan.const
+        if found is None or number is None or math.isnan(number) or a.dtype.bits < 32:
+            return None
+        if number == 0 and found.of_equal.ref != found.of_nan.ref:
+            return None  # the value may be a zero of the other sign, which stays
+        return "maxnum" if found.largest else "minnum", a if found.of_nan.ref == b.ref else b, found.of_nan
 
     def simpler(self, condition: Value, a: Value, b: Value) -> tuple[str, Value, Value] | None:
         """Of a choice that drops the NaN which a choice before keeps, predicate and values of one that asks only what

@@ -165,10 +165,8 @@ def _float_to_int(w: Writer, a: Value, to: DType) -> Value:
     limit = a.dtype.numpy.type(high)
     top = float(np.nextafter(limit, limit.dtype.type(0)) if int(limit) > high else limit)  # the largest up to `high`
     lower, upper = constant(float(low), a.dtype), constant(top, a.dtype)
-    if to.kind == "int":
-        clamped = w.select(w.compare("ogt", a, lower), a, lower)
-    else:  # 0 is larger than a NaN; as a choice, LLVM would take it for that of a clamp before, which keeps a NaN
-        clamped = w.intrinsic("maxnum", a.dtype, [a, lower], flags="nsz")
+    # each comparison is false for NaN, so a NaN becomes the lower bound: 0 when unsigned
+    clamped = w.select(w.compare("ogt", a, lower), a, lower)
     clamped = w.select(w.compare("olt", clamped, upper), clamped, upper)
     if to.bits < 32:  # vectors convert to 32 bits and then narrow
         wide = w.convert("fptosi", clamped, _INT32.with_lanes(to.lanes))

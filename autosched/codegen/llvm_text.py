@@ -369,6 +369,8 @@ class Writer:
 
     def select(self, condition: Value, a: Value, b: Value | float) -> Value:
         other = _operand(b, a.dtype)
+        if a.dtype.is_float and (same := self._extremes.of_a_number(condition, a, other)) is not None:
+            return self.intrinsic(same[0], a.dtype, same[1:])
         if a.dtype.is_float and (found := self._extremes.simpler(condition, a, other)) is not None:
             predicate, a, other = found
             condition = self.compare(predicate, a, other)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from autosched import te
+from autosched import build, te
 from autosched.ir.expr import Expr
 from autosched.schedule import create_schedule
+from autosched.space.workload import Workload
 from autosched.testing.oracle import check_against_reference
 
 ZERO, FOUR = te.const(0.0, "float32"), te.const(4.0, "float32")
@@ -62,15 +63,31 @@ def test_a_nan_is_dropped_where_the_choice_says_so(name: str, lanes: int) -> Non
         check_against_reference([x, y, z], s, "llvm", given)
 
 
-def test_a_nan_is_dropped_by_the_next_stage() -> None:
+NEXT: dict[str, Callable[[Expr], Expr]] = {
+    "clamped to a byte": lambda m: m.astype("uint8"),
+    "larger": lambda m: te.select(m > 0, m, ZERO),
+    "smaller": lambda m: te.select(m < 255, m, te.const(255.0)),
+    "smaller or equal": lambda m: te.select(m <= 255, m, te.const(255.0)),
+}
+
+
+@pytest.mark.parametrize("place", ["root", "inside"])
+@pytest.mark.parametrize("name", NEXT)
+def test_a_nan_is_dropped_by_the_next_stage(name: str, place: str) -> None:
     """LLVM sees through memory that is no array of a caller's."""
     x = te.placeholder((35,), name="x")
     kept = te.compute((35,), lambda i: te.max(te.min(x[i], 255.0), 0.0), name="kept")
-    z = te.compute((35,), lambda i: kept[i].astype("uint8"), name="z")
-    for place in ("root", "inside"):
-        s = create_schedule(z)
-        if place == "inside":
-            s[kept].compute_at(s[z], "i")
-        given = np.resize(np.array([np.nan, 1, 2.5, 300, -5, np.inf, -np.inf], "float32"), 35)
-        with np.errstate(all="ignore"):
-            check_against_reference([x, z], s, "llvm", [given])
+    z = te.compute((35,), lambda i: NEXT[name](kept[i]), name="z")
+    s = create_schedule(z)
+    if place == "inside":
+        s[kept].compute_at(s[z], "i")
+    given = np.resize(np.array([np.nan, 1, 2.5, 300, -5, np.inf, -np.inf], "float32"), 35)
+    with np.errstate(all="ignore"):
+        check_against_reference([x, z], s, "llvm", [given])
+
+
+def test_a_zero_keeps_its_sign() -> None:
+    x = te.placeholder((4,), name="x")
+    chosen = te.compute((4,), lambda i: te.select(x[i] >= 0, x[i], ZERO), name="chosen")
+    found = build(Workload("zeros", (x, chosen)), "llvm", effort="none")(np.array([-0.0, 0.0, 1.0, -1.0], "float32"))
+    assert list(np.signbit(found)) == [True, False, False, False]
