@@ -6,7 +6,7 @@ Vectors along rows of three elements are loops of their own for each row: such r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -183,12 +183,17 @@ def _where_short(
     def is_over(length: int) -> bool:
         return length >= usual_length or seconds(usual, length) <= seconds(best, length)
 
-    def first(unit: int, more: int) -> int:
-        """The first of some lengths, multiples of a unit and so many more, about an eighth apart."""
-        end = next(n for n in (unit << power for power in count()) if is_over(n + more))
-        between = (n for n in range(end // 2, end, max(unit, end // 16)) if n > end // 2 and is_over(n + more))
-        return min(next(between, end) + more, usual_length)
-
-    below = first(4, 1)
-    whole = first(lanes, 0) if lanes > 1 else below
+    below = min(first_length(is_over, 4) + 1, usual_length)
+    whole = min(first_length(lambda n: is_over(n - 1), lanes), usual_length) if lanes > 1 else below
     return Short(name, below, lanes, whole, best.named(seconds(best, SHORT)))
+
+
+def first_length(is_over: Callable[[int], bool], unit: int) -> int:
+    """The first of some multiples of a unit, about an eighth apart, whose next length is over an end.
+
+    >>> first_length(lambda n: n > 290, 4)
+    320
+    """
+    end = next(n for n in (unit << power for power in count()) if is_over(n + 1))
+    between = range(end // 2, end, max(unit, end // 16))
+    return next((n for n in between if n > end // 2 and is_over(n + 1)), end)

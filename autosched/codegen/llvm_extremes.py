@@ -5,7 +5,8 @@
 
 LLVM's instruction combiner takes the maximum of a maximum for the same maximum, though one keeps a NaN and the other
 does not. `te.max(x, 0.0).astype("uint8")` is such a choice: the conversion makes 0 of a NaN. As `select(x > 0, x, 0)`,
-which has the same value, the outer choice asks nothing of the inner one.
+which has the same value, the outer choice asks nothing of the inner one. Beside a number, `llvm.maxnum` says what
+becomes of a NaN.
 """
 
 from __future__ import annotations

@@ -279,6 +279,26 @@ def test_lanes_choose_what_data_leave_out(target: str, open_: bool) -> None:
         check_against_reference([x, y, c], s, target, given, backend)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("rows", "chooses"), [(64, True), (512, False)])
+def test_sums_in_a_near_cache_choose_too(rows: int, chooses: bool) -> None:
+    """Farther away, what a jump leaves out is dearer than the jump."""
+    z, y, k = (
+        te.placeholder((rows, 9), "uint8", name="z"),
+        te.placeholder((9, 32), name="y"),
+        te.reduce_axis((0, 9), "k"),
+    )
+    c = te.compute((rows, 32), lambda i, j: te.sum(y[k, j], axis=k, where=z[i, k] > 0), name="c")
+    s = create_schedule(c)
+    sums = s.cache_write(c, "local")
+    s[sums].compute_at(s[c], s[c].split(s[c].loops[0], factor=rows)[0])
+    i, j, k = s[sums].loops
+    s[sums].reorder(k, i, j)
+    s[sums].vectorize(j)
+    body = lower_structure(s, [z, y, c], "llvm").after("masks").body
+    asked = [b for b in walk(body) if isinstance(b, If) and any(e.op == "load" for e in post_order(b.condition))]
+    assert bool(asked) is not chooses
+
+
 @pytest.mark.parametrize("whose", ["steps", "rows"])
 @pytest.mark.parametrize("target", ["llvm", "c", "opencl"])
 def test_sums_in_registers_choose_what_data_say_for_all_lanes(target: str, whose: str) -> None:
