@@ -205,8 +205,8 @@ class Stage(LoopPrimitives, MarkPrimitives, PlacePrimitives, StoragePrimitives, 
         return self.tensor.op
 
     def name_of(self, tensor: Tensor) -> str:
-        """The name of one of its tensors, which another operation of the program may have, after that of the stage."""
-        return self.name + tensor.name.removeprefix(tensor.op.name)
+        """The name of one of its tensors; where another stage computes one of that name, after that of the stage."""
+        return tensor.name if self.name == self.op.name else self.name + tensor.name.removeprefix(tensor.op.name)
 
     @property
     def is_injective(self) -> bool:
