@@ -401,8 +401,7 @@ class Prover:
         match atom.op:
             case "min" | "max":
                 needed = all if (atom.op == "min") == (k > 0) else any
-                sides = sorted(atom.args, key=lambda a: a.depth)  # the simpler one first, as steps may run out
-                return needed(self._nonneg(slope * self.plain_poly(a) + rest, steps) for a in sides)
+                return needed(self._nonneg(slope * self.plain_poly(a) + rest, steps) for a in atom.args)
             case "select" | "if_then_else":
                 return all(self._nonneg(slope * self.plain_poly(a) + rest, steps) for a in atom.args[1:])
             case "floordiv":

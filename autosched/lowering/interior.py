@@ -292,14 +292,10 @@ def _settle(question: _Question, v: Expr, over: frozenset[Expr], an: Analyzer, s
     for p in question.holds:
         if not solve(p, v, over, an, trial, 8):
             return False
-    for found, more in (
-        (span.low, trial.low),
-        (span.high, trial.high),
-        (span.solved, trial.solved),
-        (span.provided, trial.provided),
-    ):
-        known = set(found)
-        found += [e for e in more if e not in known]
+    span.low += trial.low
+    span.high += trial.high
+    span.solved += trial.solved
+    span.provided += [c for c in trial.provided if c not in set(span.provided)]
     span.answers[question.node] = question.answer
     return True
 

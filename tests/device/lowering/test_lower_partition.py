@@ -550,3 +550,29 @@ def test_a_loop_that_turns_out_to_run_once_leaves_its_guards_to_numbers() -> Non
     assert not any(isinstance(x, If) for x in walk(f.body))
     assert sorted({x.value.dtype.lanes for x in walk(f.body) if isinstance(x, Store)}) == [1, 16]
     check_against_reference([a, b], s, "llvm", [np.arange(792, dtype="float32").reshape(24, 33)])
+
+
+def test_a_clamp_of_two_loops_beside_that_of_a_third_is_asked_in_each_place() -> None:
+    """Where the third one is the smaller lies anywhere in the two: a loop cut there would be cut diagonally."""
+    a = te.placeholder((64, 64), name="a")
+    out = te.compute((16, 32, 32), lambda z, y, x: a[te.min(y + x, z * 3), x], name="out")
+    s = create_schedule(out)
+    body = lower_structure(s, [a, out], "llvm").after("partition").body
+    assert sum(isinstance(part, Store) for part in walk(body)) == 1
+    check_against_reference([a, out], s, "llvm", [np.random.default_rng(1).random((64, 64), "float32")])
+
+
+def test_first_values_are_set_where_there_are_elements() -> None:
+    """A guard about the place of a vector bounds the loop over vectors, not what each of them does."""
+    n, k = te.var("n"), te.reduce_axis((0, 5), "k")
+    a = te.placeholder((5, n), name="a")
+    out = te.compute((n,), lambda i: te.sum(a[k, i], axis=k), name="out")
+    s = create_schedule(out)
+    vectors, lane = s[out].split("i", factor=8)
+    task, vectors = s[out].split(vectors, factor=64)
+    s[out].reorder(task, k, vectors, lane)
+    s[out].vectorize(lane)
+    body = lower_structure(s, [a, out], "llvm").after("partition").body
+    first = [x for x in walk(body) if isinstance(x, For) and x.var.name == "i.outer.inner.init"]
+    assert first and not any(x.extent.op == "const" or "64 -" in repr(x.extent) for x in first)
+    check_against_reference([a, out], s, "llvm", [np.arange(385, dtype="float32").reshape(5, 77)])

@@ -28,7 +28,7 @@ def under_other_names(args: Sequence[Tensor]) -> list[Tensor]:
     return graph_from_json(data)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(60), 212, 590])  # the last two pad what two stages are called after
 def test_random_schedules(seed: int) -> None:
     rng = random.Random(seed)
     program, target = random_program(rng), Target.parse("llvm")
