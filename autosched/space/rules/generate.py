@@ -80,6 +80,7 @@ def cpu_rules() -> tuple[Rule, ...]:
         inline.output_in_a_reader,
         inline.compute_location,
         both_ways.rows_and_columns,
+        sums.columns_of_short_rows,
         sums.pieces_of_rows,
         sums.lanes_that_change,
         sums.rows_in_lanes,

@@ -115,6 +115,28 @@ def _few(plan: Plan, stage: Stage) -> bool:
     return analysis.has_fewer(stage.axis, FEW_RESULTS * plan.target.num_threads * 16)
 
 
+def _has_short_rows(plan: Plan, stage: Stage) -> bool:
+    """Whether rows are shorter than a vector and lie apart, so that a vector would have to find out where each lane is,
+    and those of different results lie behind each other."""
+    if not along_rows(plan, stage) or stage.attach.kind != "root" or len(stage.body) > 1 or not stage.axis:
+        return False
+    row, vector = _row(stage), plan.machine.vector_bytes // stage.tensor.dtype.bytes
+    is_apart = len(row) < len(stage.reduce_axis) and all(stage.roots[a] in stage.loops for a in row)
+    return is_apart and analysis.has_fewer(row, vector) and not _are_apart(stage, (stage.axis[-1], row[0]))
+
+
+@rule(when=_has_short_rows)
+def columns_of_short_rows(plan: Plan, stage: Stage) -> None:
+    """Sums of each place in short rows, in vectors along several rows, and then of the places of a row.
+
+    for i: for k: for j in 7: R[i] += A[k, i, j]   ->   for i, j: for k: T[i, j] += A[k, i, j];  R[i] = T[i, 0] + ..
+    """
+    row = fuse_all(stage, [stage.roots[a] for a in _row(stage)])
+    columns = partial_results(plan, stage, row, "columns_of_short_rows", factor_axis=-1)
+    in_columns(plan, columns, columns.axis[-1])
+    stage.parallel(fuse_all(stage, stage.spatial_loops))
+
+
 @rule(when=lambda plan, stage: along_rows(plan, stage) and _few(plan, stage), last=False)
 def pieces_of_rows(plan: Plan, stage: Stage) -> None:
     """Few long rows: each is cut into pieces for the threads to share, and a piece is added up in lanes; or searched,
@@ -359,8 +381,9 @@ def _side_by_side(plan: Plan, stage: Stage) -> None:
 
 def whole_sums(plan: Plan, stage: Stage) -> bool:
     """Loops for a reduction that others read, in a nest of its own. Returns whether there is a rule for it."""
+    by_rows = (columns_of_short_rows, pieces_of_rows, lanes_that_change, rows_in_lanes, lanes_of_sums)
     fitting = []
-    for r in (pieces_of_rows, lanes_that_change, rows_in_lanes, lanes_of_sums, bands_of_rows, sums_of_columns):
+    for r in (*by_rows, bands_of_rows, sums_of_columns):
         if r.when(plan, stage):
             fitting.append(r)
             if r.last:

@@ -114,3 +114,30 @@ def test_likely_sizes_make_arrays_that_one_would_have():
     twice = te.compute((B, C, 3), lambda *at: a[at] * 2, name="twice")
     assert likely_sizes(Workload("w", (a, twice))) == {"b": 1024, "c": 1024}
     assert likely_sizes(Workload("w", (y, te.compute((C,), lambda c: y[c] + 1, name="more")))) == {"c": 1024}
+
+
+def told(shape, kept):
+    """Sums of x[b, c, h, w] of a known shape over all axes but some."""
+    x = te.placeholder(shape, name="x")
+    along = {n: te.reduce_axis((0, size), n) for n, size in zip("bchw", shape, strict=True) if n not in kept}
+
+    def total(*at):
+        places = along | dict(zip(kept, at, strict=True))
+        return te.sum(x[tuple(places[n] for n in "bchw")], axis=list(along.values()))
+
+    return x, te.compute([shape["bchw".index(n)] for n in kept], total, name="y")
+
+
+@pytest.mark.parametrize(("kept", "shape"), [("h", (5, 6, 7, 7)), ("ch", (5, 6, 3, 7)), ("bh", (5, 6, 7, 5))])
+def test_short_rows_that_lie_apart_are_columns(kept, shape):
+    """A vector over the last axis of one image and the first of the next would gather its lanes."""
+    plan = planned(*told(shape, kept))
+    columns = next(x for x in plan.s.stages if x.name == "y.rf")
+    assert plan.done[columns] == "columns_of_short_rows"
+    assert columns.axis[-1].name.startswith("w") and columns.loops[-1].kind == "vectorize"
+    check(told(shape, kept))
+
+
+@pytest.mark.parametrize(("kept", "shape"), [("bc", (5, 6, 7, 7)), ("h", (5, 6, 7, 32)), ("b", (5, 6, 7, 7))])
+def test_rows_that_fill_vectors_or_lie_behind_each_other_are_no_columns(kept, shape):
+    assert "columns_of_short_rows" not in planned(*told(shape, kept)).done.values()
